@@ -54,10 +54,8 @@ class _Sentence(NamedTuple):
     apart: frozenset[str]
 
 
-def mask_recalled(
-    messages: Sequence[Message], memories: Iterable[Memory] = ()
-) -> tuple[list[Message], tuple[str, ...]]:
-    """Return the messages without what memory had said, and the ids of the memories said again.
+def mask_recalled(messages: Sequence[Message], memories: Iterable[Memory] = ()) -> list[Message]:
+    """Return the messages without what memory had said.
 
     A tool's answer that holds recalled texts goes whole. Of what agents and tools say, every
     sentence goes that is an echo: its content words were recalled, and it denies what they deny.
@@ -72,14 +70,14 @@ def mask_recalled(
     statements = _Statements()
     for memory in memories:
         if not (memory.verbatim and memory.origin == "agent"):
-            statements.add(memory.content, memory.id, _days(memory))
+            statements.add(memory.content, _days(memory))
     for recalled in dict.fromkeys(text for message in messages for text in message.recalled):
         statements.add(recalled)
     left: list[Message] = []
     for message in messages:
         text = _unmasked(message, statements)
         left.append(message if text == message.text else replace(message, text=text.strip()))
-    return left, tuple(statements.echoed)
+    return left
 
 
 def _unmasked(message: Message, statements: _Statements) -> str:
@@ -104,16 +102,12 @@ class _Statements:
     """
 
     def __init__(self) -> None:
-        self.echoed: dict[str, None] = {}
         self._beside = defaultdict[frozenset[str], set[str]](set)
         self._words = set[str]()
-        self._ids = defaultdict[frozenset[str], dict[str, None]](dict)
         self._by_term = defaultdict[str, list[frozenset[str]]](list)
 
-    def add(self, text: str, id: str = "", beside: str = "") -> None:
-        """Add the sentences of a text, the memory that it is of, and what an echo may name with it,
-        such as days.
-        """
+    def add(self, text: str, beside: str = "") -> None:
+        """Add the sentences of a text, and what an echo may name with it, such as days."""
         named = {_key(term) for term in tokens(beside)}
         self._words |= named
         for terms, _ in map(_sentence, sentences_of(text)):
@@ -121,11 +115,9 @@ class _Statements:
                 self._by_term[term].append(terms)
             self._beside[terms] |= named
             self._words |= terms
-            if id:
-                self._ids[terms][id] = None
 
     def hold(self, piece: str) -> bool:
-        """Return True for a sentence that is an echo; take note of the memories that it repeats.
+        """Return True for a sentence that is an echo.
 
         Scripts without spaces are read in parts of words, of which one in four may be another.
         """
@@ -140,11 +132,7 @@ class _Statements:
         known = frozenset[str]().union(*sources, *(self._beside[source] for source in sources))
         added = terms - known - (apart & self._by_term.keys())
         denies = [_DENIAL in said for said in (terms, known)]
-        if not added <= parts or 4 * len(added) > len(parts) or denies[0] != denies[1]:
-            return False
-        for source in sources:
-            self.echoed |= self._ids[source]
-        return True
+        return added <= parts and 4 * len(added) <= len(parts) and denies[0] == denies[1]
 
     def _repeated(self, terms: frozenset[str]) -> Sequence[frozenset[str]]:
         """Return the known sentences that hold most of a sentence, each at least two of its content
@@ -236,8 +224,8 @@ async def without_recalled(
     messages: Sequence[Message],
     *,
     now: datetime,
-) -> tuple[list[Message], tuple[str, ...]]:
-    """Return the messages without echoes of memory, and the ids of the memories said again.
+) -> list[Message]:
+    """Return the messages without echoes of memory.
 
     Args:
         store: whose memories.
@@ -247,7 +235,7 @@ async def without_recalled(
     """
     said = [message.text for message in messages if message.role != "user" and message.text.strip()]
     if not said:
-        return list(messages), ()
+        return list(messages)
     queries = await run_in_thread(sum(map(len, said)), lambda: list(map(query_terms, said)))
     view = await store.view(scope, now=now)
     matches = await view.texts(list(filter(None, queries)), limit=CANDIDATES)
@@ -255,8 +243,8 @@ async def without_recalled(
     recalled = await view.memories(list(ids))
     size = sum(map(len, said)) + sum(len(memory.content) for memory in recalled.values())
     masked = partial(mask_recalled, messages, recalled.values())
-    left, echoed = await run_in_thread(size, masked)
-    return [message for message in left if message.text.strip()], echoed
+    left = await run_in_thread(size, masked)
+    return [message for message in left if message.text.strip()]
 
 
 def _days(memory: Memory) -> str:

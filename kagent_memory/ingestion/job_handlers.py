@@ -61,14 +61,12 @@ class Learnt:
         near: index into `new` → what may be the same, as it was found.
         decided: index into `new` → what the model decided.
         turns: what was said, to be kept as the source of the facts.
-        echoed: ids of memories that were said again.
     """
 
     new: Sequence[Memory]
     near: Near
     decided: Mapping[int, Decision]
     turns: Sequence[Fact]
-    echoed: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -140,7 +138,7 @@ class JobHandlers:
         """Return what a provider finds in new messages, and what it meets in the scope."""
         now, settings = self.clock(), self.settings
         said = [message for message in messages if message.text.strip()]
-        heard, echoed = await without_recalled(self.store.memories, job.scope, said, now=now)
+        heard = await without_recalled(self.store.memories, job.scope, said, now=now)
         transcript = await self._transcript(job, heard, now)
         llm = self.providers.llm or self.providers.model(job)
         extracted = await provider.facts(transcript) if heard or transcript.ended else ()
@@ -171,7 +169,7 @@ class JobHandlers:
         facts, turns = await run_in_thread(size, lambda: (kept(extracted), kept(turns)))
         new = [to_memory(fact, settings, now=now) for fact in facts]
         near, decided = await self._meet(job.scope, new, llm, now)
-        return Learnt(new, near, decided, turns, echoed)
+        return Learnt(new, near, decided, turns)
 
     async def _transcript(self, job: Job, heard: Sequence[Message], now: datetime) -> Transcript:
         """Return what a provider is told: what is new in a session, and what is known of it."""
@@ -298,7 +296,7 @@ class JobHandlers:
         sources = [change for change in sources if change.memory.id not in there]
         batch = Batch(
             changes=(*sources, *plan.changes),  # turns beside each other in their session
-            reinforced=await self._with_turns(scope, (*plan.reinforced, *learnt.echoed), now),
+            reinforced=await self._with_turns(scope, [*plan.reinforced], now),
             expected_version=version,
         )
         return await with_vectors(self.vectors, scope, batch, now)

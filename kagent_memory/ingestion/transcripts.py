@@ -163,7 +163,7 @@ class Enqueuer:
         )
         new = [message for message in ready if message.event_id not in ingested]
         if any(message.recalled for message in new):
-            new, _ = await run_in_thread(size, mask_recalled, new)
+            new = await run_in_thread(size, mask_recalled, new)
         # who ends a session need not say so again
         if end_after_minutes is not None and not compaction:
             waiting = await self.store.queue.waiting(scope, "session_end", session_id)

@@ -144,10 +144,9 @@ class Contents:
                 and _text(other) != _text(memory)
             ]
             spoken = [Message(text=memory.content, role="agent")]
-            [left], repeated = mask_recalled(spoken, older)
-            if repeated and not left.text:
-                detail = f"what the {memory.origin} said repeats an older memory"
-                yield [memory.id, *repeated], detail
+            [left] = mask_recalled(spoken, older)
+            if not left.text:
+                yield [memory.id], f"what the {memory.origin} said repeats an older memory"
 
 
 def _groups(memories: Iterable[Memory], key: Key, differing: Key) -> Iterator[Sequence[str]]:

@@ -53,13 +53,10 @@ def remembered(text: str) -> Memory:
     return to_memory(Fact(text), now=datetime(2026, 5, 6, tzinfo=UTC), id=text)
 
 
-def left(
-    *messages: Message, known: Collection[str] = (OSLO, TEA, NO_MEAT)
-) -> tuple[list[str], set[str]]:
-    """Return what is left of messages, and the known memories that they repeat."""
+def left(*messages: Message, known: Collection[str] = (OSLO, TEA, NO_MEAT)) -> list[str]:
+    """Return what is left of messages."""
     memories = [remembered(text) for text in (NAME, *known)]
-    kept, echoed = mask_recalled(messages, memories)
-    return [message.text for message in kept if message.text], set(echoed) - {NAME}
+    return [message.text for message in mask_recalled(messages, memories) if message.text]
 
 
 @pytest.mark.parametrize("recalled", [False, True])
@@ -68,7 +65,7 @@ def test_most_natural_echoes_are_not_learnt_and_no_news_is_lost(recalled: bool) 
 
     def learnt(said: str, known: str, role: Any = "agent") -> list[str]:
         given = [Message(text="", role="tool", recalled=(known,))] if recalled else []
-        return left(*given, Message(text=said, role=role), known=[known])[0]
+        return left(*given, Message(text=said, role=role), known=[known])
 
     again = [said for item in ITEMS for said in item["echoes"] if learnt(said, item["known"])]
     assert len(again) <= 4, again
@@ -81,7 +78,7 @@ def test_most_natural_echoes_are_not_learnt_and_no_news_is_lost(recalled: bool) 
 @pytest.mark.parametrize("said", ECHOES)
 def test_whatever_is_said_around_an_echo_it_stays_one(said: str, frame: str) -> None:
     """Greetings, dates of the memory, labels and marks add nothing."""
-    assert left(agent(frame.format(said))) == ([], {ECHOES[said]})
+    assert left(agent(frame.format(said))) == []
 
 
 @pytest.mark.parametrize(
@@ -104,14 +101,14 @@ def test_whatever_is_said_around_an_echo_it_stays_one(said: str, frame: str) -> 
 )
 def test_what_says_something_else_of_the_same_is_news(said: str) -> None:
     """Other names, numbers, people, denials and ends are never an echo."""
-    assert left(agent(said)) == ([said], set())
+    assert left(agent(said)) == [said]
 
 
 def test_news_and_echoes_of_one_message_are_told_apart() -> None:
     """Sentence by sentence; one sentence may be made of two memories."""
     both = "You live in Oslo with two cats, and your favourite tea is Darjeeling First Flush."
     said = f"{both} The vet can see them on 3 May. You don't eat meat."
-    assert left(agent(said)) == (["The vet can see them on 3 May."], {OSLO, TEA, NO_MEAT})
+    assert left(agent(said)) == ["The vet can see them on 3 May."]
 
 
 def test_a_memory_tools_answer_goes_whole() -> None:
@@ -119,33 +116,28 @@ def test_a_memory_tools_answer_goes_whole() -> None:
     answer = Message(
         text='{"memories": ["x"]}', role="tool", recalled=("Grandma's parrot is called Rico.", TEA)
     )
-    assert left(answer, agent("Grandma's parrot is called Rico. Shall I call her?")) == (
-        ["Shall I call her?"],
-        set(),
-    )
+    assert left(answer, agent("Grandma's parrot is called Rico. Shall I call her?")) == [
+        "Shall I call her?"
+    ]
 
 
 def test_what_the_user_says_always_counts() -> None:
     """Even word for word what memory said in the same turn: it may be true again."""
     user, recalled = Message(text=TEA), agent("ok then", recalled=(TEA,))
-    assert left(user) == ([TEA], set())
-    assert left(user, recalled) == ([TEA, "ok then"], set())
-    assert left(recalled, user) == (["ok then", TEA], set())
-    assert left(replace(user, recalled=(TEA,))) == ([TEA], set())
+    assert left(user) == [TEA]
+    assert left(user, recalled) == [TEA, "ok then"]
+    assert left(recalled, user) == ["ok then", TEA]
+    assert left(replace(user, recalled=(TEA,))) == [TEA]
 
 
 def test_an_injected_block_leaves_the_users_text() -> None:
     """Its lines are known too; words that only happen to be recalled stay."""
     block = "<PAST_CONVERSATIONS>\n- likes rain\n- Uncle Bob sold his boat.\n</PAST_CONVERSATIONS>"
     user = Message(text=f"{block}\nWhat should I pack? My trip is to Rome.", recalled=(block,))
-    assert left(user, agent("Uncle Bob sold his boat!")) == (
-        ["What should I pack? My trip is to Rome."],
-        set(),
-    )
-    assert left(Message(text="I like tea and rain", recalled=("tea",))) == (
-        ["I like tea and rain"],
-        set(),
-    )
+    assert left(user, agent("Uncle Bob sold his boat!")) == [
+        "What should I pack? My trip is to Rome."
+    ]
+    assert left(Message(text="I like tea and rain", recalled=("tea",))) == ["I like tea and rain"]
 
 
 def test_blanks_beside_an_injected_block_cost_no_time() -> None:
@@ -159,7 +151,7 @@ def test_blanks_beside_an_injected_block_cost_no_time() -> None:
 def test_echoes_in_scripts_without_spaces_are_masked() -> None:
     """Their sentences end without a blank."""
     known = "用户最喜欢的茶是龙井。"
-    assert left(agent(f"{known}我给你订了机票。"), known=[known]) == (["我给你订了机票。"], {known})
+    assert left(agent(f"{known}我给你订了机票。"), known=[known]) == ["我给你订了机票。"]
 
 
 def test_the_work_is_linear_when_every_sentence_is_another_one() -> None:

@@ -91,7 +91,7 @@ async def fill(memories: Memories) -> dict[str, set[tuple[str, ...]]]:
         "exact_duplicate": {tuple(turns[:2])},
         "near_duplicate": {(rides.id, likes.id)},
         "contradiction": {tuple(due), (eats.id, vegan.id)},
-        "recall_loop": {(echo, sound[1])},
+        "recall_loop": {(echo,)},
         "secret": {(token,), (both,), (labelled,), (edited.id,)},
         "personal_data": {(mail,), (both,)},
     }
@@ -151,7 +151,7 @@ async def test_what_is_no_defect_is_not_found():
         await memories.add(ADA, [turn("Fine is the weather", "e5", origin="agent")])
         found = await memories.audit(ADA)
         # "Tea is what the user likes"
-        assert [(one.defect, len(one.memory_ids)) for one in found.findings] == [("recall_loop", 2)]
+        assert [(one.defect, len(one.memory_ids)) for one in found.findings] == [("recall_loop", 1)]
 
 
 @pytest.mark.parametrize("defects", [[], ["secret", "secrets"]], ids=repr)
