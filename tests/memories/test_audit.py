@@ -56,7 +56,7 @@ async def add_old(memories: Memories, scope: Scope, *ones: Memory) -> list[str]:
 async def fill(memories: Memories) -> dict[str, set[tuple[str, ...]]]:
     """Keep every defect in one scope; return which memories each is about."""
     add = memories.add
-    sound = await add(ADA, SOUND)
+    await add(ADA, SOUND)
     turns = await add(
         ADA, [turn("Order oat milk", "e1"), turn("  Order   oat milk!", "e2"), turn("Yes", "e3")]
     )
