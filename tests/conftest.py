@@ -78,7 +78,7 @@ def pytest_collection() -> Generator[None, object, object]:
 _FIRST = tuple(
     f"tests/{name}"
     for name in (
-        *("acceptance/", "cli/", "ingestion/test_model_replies", "models/"),
+        *("acceptance/", "cli/", "models/"),
         *("server/test_browser", "server/test_mcp", "stores/test_postgres_network"),
         *("test_d", "test_mixed_load", "test_package"),
     )

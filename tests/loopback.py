@@ -27,10 +27,6 @@ from typing import Any
 
 import numpy as np
 
-from kagent_memory.ingestion.answers import ExtractedFacts
-from kagent_memory.models.llm import open_llm
-from kagent_memory.settings import MemorySettings
-
 WORD = re.compile(r"\w+")
 USAGE = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
 
@@ -189,17 +185,6 @@ class Handler(BaseHTTPRequestHandler):
             if path.endswith(ending):
                 return answer(self.server, body)
         return 404, {"error": {"message": f"no route {path}"}}
-
-
-async def load_client(provider: Loopback) -> None:
-    """Make the first call of a process, at which LiteLLM loads for seconds in a thread: a call that
-    is given up meanwhile leaves a coroutine behind that nobody awaits.
-    """
-    provider.plan('{"facts": []}')
-    llm = open_llm("openai/any", MemorySettings())
-    assert llm is not None
-    await llm.complete("Hello.", schema=ExtractedFacts)
-    provider.requests.clear()
 
 
 async def hang_up() -> None:
