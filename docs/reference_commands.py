@@ -12,7 +12,8 @@ from kagent_memory.cli.command import EXIT_CODES, JSON_OPTION, STORE_OPTIONS
 HEAD = """# Command line
 
 Run `kagent-memory COMMAND …` or `python -m kagent_memory COMMAND …`. `kagent-memory --version`
-prints the version.
+prints the version. `eval "$(_KAGENT_MEMORY_COMPLETE=bash_source kagent-memory)"` in `~/.bashrc`
+completes its words; for other shells it is `zsh_source` and `fish_source`.
 """
 
 
@@ -21,7 +22,7 @@ def cli_page() -> str:
     lines = [
         HEAD,
         "## Common options\n",
-        "Every command that uses a store takes these:\n",
+        "Every command takes these:\n",
         *_table((*STORE_OPTIONS, JSON_OPTION)),
         (
             "[Settings](settings.md) on the command line override those in the URI's query, and "

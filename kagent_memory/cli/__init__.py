@@ -38,12 +38,6 @@ COMPLETE = "_KAGENT_MEMORY_COMPLETE"  # set by the scripts of shells
 UNWRITABLE = 8
 
 
-def _complete(ctx: click.Context, _option: click.Parameter, shell: str | None) -> None:
-    """Print the script that completes commands in a shell, and end."""
-    if shell is not None:
-        ctx.exit(shell_complete(PARSER, {}, PROGRAM, COMPLETE, f"{shell}_source"))
-
-
 def _parser() -> click.Group:
     codes = "\n".join(f"  {code:>3}  {text}" for code, text in EXIT_CODES.items())
     tokens = click.Group("token", help="Tokens of the server.", no_args_is_help=False)
@@ -64,16 +58,8 @@ def _parser() -> click.Group:
             tokens.add_command(command)
         else:
             root.add_command(command)
-    completion = click.option(
-        "--completion",
-        type=click.Choice(("bash", "fish", "zsh")),
-        callback=_complete,
-        expose_value=False,
-        is_eager=True,
-        help="Print a script that completes commands, and end.",
-    )
     version = click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")
-    return version(completion(root))
+    return version(root)
 
 
 PARSER = _parser()

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
-from typing_extensions import override
 
 from ..memories import Memories, utc_now
 from . import (
@@ -40,15 +38,6 @@ for _router in (
     ROUTES.include_router(_router)
 
 
-class _App(FastAPI):
-    """An application that describes the routes of the verbs."""
-
-    @override
-    def openapi(self) -> dict[str, Any]:
-        """Return what `/openapi.json` says."""
-        return openapi.document()
-
-
 def create_app(
     memories: Memories | Callable[[], Awaitable[Memories]],
     access: Access = Access(),
@@ -75,7 +64,8 @@ def create_app(
         finally:
             await app.state.memories.close()
 
-    app = _App(lifespan=lifespan, docs_url=None, redoc_url=None)
+    app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None)
+    app.openapi = openapi.document
     app.state.clock = clock
     app.state.access = access
     if isinstance(memories, Memories):

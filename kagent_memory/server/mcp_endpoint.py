@@ -11,7 +11,7 @@ from fastapi import HTTPException, Request
 from starlette.types import Message, Receive, Send
 from starlette.types import Scope as Connection
 
-from ..errors import InvalidInput, NotFound
+from ..errors import InvalidInput, NotFound, needs_extra
 from ..records import Scope
 from .dependencies import caller_of, media_type, memories_of, tenant_of, who
 
@@ -21,7 +21,6 @@ MISSING = (
     "user by itself."
 )
 FOREIGN = "What the URL names (app, user, tenant) is not open to this caller."
-NO_EXTRA = 'MCP needs an extra where this server is installed: pip install "kagent-memory[mcp]".'
 
 
 class McpEndpoint:
@@ -43,7 +42,7 @@ class McpEndpoint:
             await asyncio.to_thread(importlib.import_module, f"{__package__}.mcp_tools")
             from .mcp_tools import serve_http
         except ImportError:
-            raise HTTPException(501, NO_EXTRA) from None
+            raise needs_extra("MCP", "mcp") from None
         except NotFound:  # as 404 it would tell a client of MCP that its session is over
             raise HTTPException(403, FOREIGN) from None
 

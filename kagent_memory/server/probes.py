@@ -10,11 +10,11 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Generic, TypeVar
 
-from fastapi import FastAPI, HTTPException, Request
+from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
 from .. import telemetry
-from ..errors import KagentMemoryError
+from ..errors import KagentMemoryError, needs_extra
 from ..memories import Memories, utc_now
 from ..stores.sql import migrations
 from ..telemetry import Attributes
@@ -37,9 +37,6 @@ GAUGES: Mapping[str, str] = {
     "queue_dead_letters": f"Jobs that no retry mends, up to {MAX_DEAD:,}.",
     UP: "Whether the database answered when last asked.",
 }
-NO_EXTRA = (
-    'Metrics need an extra where this server is installed: pip install "kagent-memory[metrics]".'
-)
 
 
 class Fresh(Generic[T]):
@@ -206,6 +203,6 @@ async def metrics(request: Request) -> Response:
     """Answer `/metrics`."""
     kept: PrometheusMetrics | None = request.app.state.metrics
     if kept is None:
-        raise HTTPException(501, NO_EXTRA)
+        raise needs_extra("/metrics", "metrics")
     text, content_type = await kept.written(memories_of(request))
     return Response(text, headers={"content-type": content_type})

@@ -102,11 +102,6 @@ async def _imported(
 
 async def _spool(request: Request, path: Path) -> None:
     """Write a body to a file, which is read twice."""
-    buffered = bytearray()
-    with path.open("wb") as file:
+    with path.open("wb", WRITTEN_AT_ONCE) as file:
         async for piece in request.stream():
-            buffered += piece
-            if len(buffered) >= WRITTEN_AT_ONCE:
-                await run_in_thread(LONG, file.write, bytes(buffered))
-                buffered.clear()
-        file.write(buffered)
+            await run_in_thread(LONG, file.write, piece)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ValidationError
 
+from ..checks import faults
 from ..errors import ModelError
 from ..language.tokenizer import normalised
 from ..models.llm import Answer
@@ -103,9 +104,7 @@ class ScriptedLlm:
                 answer.model_dump() if isinstance(answer, BaseModel) else answer
             )
         except ValidationError as error:
-            wrong = "; ".join(
-                f"{'.'.join(map(str, fault['loc']))}: {fault['type']}" for fault in error.errors()
-            )
+            wrong = "; ".join(map(": ".join, faults(error)))
             raise ModelError(
                 f"The script's answer does not fit {schema.__name__} ({wrong})."
             ) from error
