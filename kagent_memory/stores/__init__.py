@@ -4,7 +4,7 @@ on demand.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from typing_extensions import Unpack
@@ -79,9 +79,9 @@ async def open_with(adapter: type[Adapter], uri: str, **options: Unpack[OpenOpti
         ConfigurationError: the adapter's own reasons.
         StoreError: the database cannot be reached.
     """
-    _check_supported(
-        adapter, {name for name, value in options.items() if value not in (None, False)}
-    )
+    for name, reason in _UNSUPPORTED.items():
+        if options.get(name) and name not in adapter.supports:
+            raise ConfigurationError(f"{name} {reason}")
     opened = await adapter.open(uri, **options)
     if isinstance(opened, Store):
         return opened
@@ -91,12 +91,6 @@ async def open_with(adapter: type[Adapter], uri: str, **options: Unpack[OpenOpti
         await opened.close()
         raise
     return replace(file, memories=opened, companion=file.memories)
-
-
-def _check_supported(adapter: type[Adapter], asked: Collection[str]) -> None:
-    for name, reason in _UNSUPPORTED.items():
-        if name in asked and name not in adapter.supports:
-            raise ConfigurationError(f"{name} {reason}")
 
 
 async def store_exists(uri: str, *, schema: str = "kagent_memory") -> bool:

@@ -45,11 +45,8 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class ReceiptChain:
-    """State of a chain: its id (`chain_id` of the tenant), its number of receipts, and the
-    digest of the last.
-    """
+    """State of a chain: its number of receipts, and the digest of the last."""
 
-    id: str
     length: int
     head: str
 
@@ -103,12 +100,7 @@ def problems(receipts: Sequence[Receipt], before: Receipt | None) -> Iterator[st
     """Report problems of receipts as they lie in the store, the one before them known."""
     number, previous = (before.number, before.digest) if before else (0, "")
     for receipt in receipts:
-        if receipt.number != number + 1:
-            yield (
-                f"between receipts {number} and {receipt.number}, "
-                f"{receipt.number - number - 1} are missing"
-            )
-        elif receipt.previous != previous:
+        if (receipt.number, receipt.previous) != (number + 1, previous):
             yield f"receipt {receipt.number} does not follow from receipt {number}"
         if (
             seal(receipt) != receipt.digest
@@ -121,10 +113,7 @@ def problems(receipts: Sequence[Receipt], before: Receipt | None) -> Iterator[st
 def problem_at_end(chain: ReceiptChain | None, last: Receipt | None) -> str | None:
     """Report a problem of a chain's end, or None."""
     number, digest = (last.number, last.digest) if last else (0, "")
-    if chain is None:
-        return f"it has {number} receipts, and no record of its length"
-    if chain.length > number:
-        return f"the last {chain.length - number} of {chain.length} receipts are missing"
-    if chain.length < number:
-        return f"receipts after number {chain.length} were added by another hand"
-    return None if chain.head == digest else f"receipt {number} is not the one that was the last"
+    if chain and (chain.length, chain.head) == (number, digest):
+        return None
+    noted = chain.length if chain else "no"
+    return f"its record tells of {noted} receipts, which end otherwise than these {number}"

@@ -109,20 +109,29 @@ async def test_what_was_only_queued_leaves_a_receipt_too():
         ),
         (
             "DELETE FROM receipt WHERE number = 2 AND {chain}",
-            "between receipts 1 and 3, 1 are missing",
+            "receipt 3 does not follow from receipt 1",
         ),
         (
             "DELETE FROM receipt WHERE number = 1 AND {chain}",
-            "between receipts 0 and 2, 1 are missing",
+            "receipt 2 does not follow from receipt 0",
         ),
         (
             "DELETE FROM receipt WHERE number >= 3 AND {chain}",
-            "the last 2 of 4 receipts are missing",
+            "tells of 4 receipts, which end otherwise than these 2",
         ),
-        ("DELETE FROM receipt WHERE {chain}", "the last 4 of 4 receipts are missing"),
-        ("DELETE FROM receipt_chain WHERE {chain}", "no record of its length"),
-        ("UPDATE receipt_chain SET length = 3 WHERE {chain}", "added by another hand"),
-        ("UPDATE receipt_chain SET head = '' WHERE {chain}", "is not the one that was the last"),
+        (
+            "DELETE FROM receipt WHERE {chain}",
+            "tells of 4 receipts, which end otherwise than these 0",
+        ),
+        ("DELETE FROM receipt_chain WHERE {chain}", "tells of no receipts"),
+        (
+            "UPDATE receipt_chain SET length = 3 WHERE {chain}",
+            "tells of 3 receipts, which end otherwise than these 4",
+        ),
+        (
+            "UPDATE receipt_chain SET head = '' WHERE {chain}",
+            "tells of 4 receipts, which end otherwise than these 4",
+        ),
         (
             "UPDATE receipt SET number = 9 WHERE number = 2 AND {chain};"
             "UPDATE receipt SET number = 2 WHERE number = 3 AND {chain};"

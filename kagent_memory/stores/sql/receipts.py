@@ -20,7 +20,7 @@ async def add_receipt(
     id = chain_id(session.scope.tenant)
     await session.rows("act_for_chain", chain=id)
     [row] = await session.rows("hold_chain", chain=id, key=os.urandom(KEY_BYTES))
-    chain = ReceiptChain(id, row["length"], row["head"])
+    chain = ReceiptChain(row["length"], row["head"])
     receipt = next_receipt(chain, bytes(row["key"]), session.scope, kind, ids, who=who, now=now)
     await session.send("insert_receipt", chain=id, **asdict(receipt))
     await session.send("move_chain", chain=id, number=receipt.number, digest=receipt.digest)
@@ -57,7 +57,7 @@ class ReceiptStore(Part):
     async def chain(self, session: Transaction, chain: str) -> ReceiptChain | None:
         """Return how a chain stands."""
         row = await session.row("chain", chain=chain)
-        return ReceiptChain(chain, row["length"], row["head"]) if row else None
+        return ReceiptChain(row["length"], row["head"]) if row else None
 
     @reading
     async def chains(self, session: Transaction) -> Sequence[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from datetime import datetime
 from functools import wraps
 from types import CoroutineType
@@ -125,7 +125,7 @@ class Transaction:
 
         `sources`: kept turns too.
         """
-        given = {field.name: getattr(filter, field.name) for field in fields(Filter)}
+        given = asdict(filter)
         state = given.pop("superseded")
         values = {name: None if value in ((), {}) else value for name, value in given.items()}
         values["state"] = _STATES.get(state, state)
