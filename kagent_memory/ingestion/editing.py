@@ -180,10 +180,10 @@ def last_change(history: Sequence[Revision]) -> Revision | None:
 def taken_back(
     revisions: Sequence[Revision],
     current: Mapping[str, Memory],
+    standing: Sequence[Revision | None],
     *,
     now: datetime,
     who: str,
-    undone: Mapping[str, int] = {},
 ) -> list[Change]:
     """Return the changes that undo one decision: what it changed is restored, what it added
     retires.
@@ -194,10 +194,9 @@ def taken_back(
     Args:
         revisions: of one decision.
         current: the memories that it changed, as they are; those that have expired are left out.
+        standing: the `last_change` of each of these memories.
         now: when it is undone.
         who: for the history.
-        undone: how many revisions of a memory came after the decision and cancel out: changes and
-            their undos.
 
     Raises:
         NotFound: what the decision changed was erased meanwhile.
@@ -214,7 +213,8 @@ def taken_back(
         rows = [("link", _unlinked(row, apart, now)) for row in current.values()]
     else:
         rows = [
-            (revision.kind, _restored(revision, current, undone, now)) for revision in revisions
+            (revision.kind, _restored(revision, current, last, now))
+            for revision, last in zip(revisions, standing, strict=True)
         ]
     if not rows:
         raise NotFound("This memory was erased meanwhile; there is nothing to undo.")
@@ -230,10 +230,10 @@ def _unlinked(row: Memory, apart: Set[str], now: datetime) -> Memory:
 
 
 def _restored(
-    revision: Revision, current: Mapping[str, Memory], undone: Mapping[str, int], now: datetime
+    revision: Revision, current: Mapping[str, Memory], last: Revision | None, now: datetime
 ) -> Memory:
-    row, since = current.get(revision.memory_id), undone.get(revision.memory_id, 0)
-    if row is None or row.revision != revision.revision + 1 + since:
+    row = current.get(revision.memory_id)
+    if row is None or last is None or last.revision != revision.revision:
         raise Conflict(
             f"The memory {revision.memory_id} was changed again since, has expired or is gone; "
             "undo the later change first, if there is one."

@@ -303,18 +303,11 @@ class Writing(Opened):
                     "Nothing is left to undo: this memory is as it was when it was added."
                 )
             decision = await store.memories.group(scope, last.group) if last.group else [last]
-            undone: dict[str, int] = {}
-            for revision in decision:
-                history = await store.memories.history(scope, revision.memory_id)
-                latest = last_change(history)
-                if latest is not None and latest.revision == revision.revision:
-                    undone[revision.memory_id] = sum(
-                        other.revision > revision.revision for other in history
-                    )
-            current = await store.memories.get(
-                scope, [revision.memory_id for revision in decision], now=now, superseded=True
-            )
-            changes = taken_back(decision, current, now=now, who=who, undone=undone)
+            ids = [revision.memory_id for revision in decision]
+            # before the histories: whoever changes a memory in between is seen in them
+            current = await store.memories.get(scope, ids, now=now, superseded=True)
+            standing = [last_change(await store.memories.history(scope, id)) for id in ids]
+            changes = taken_back(decision, current, standing, now=now, who=who)
             await parts.embed_and_apply(scope, changes, now=now)
             return tuple(change.memory for change in changes)
 

@@ -156,7 +156,8 @@ def test_what_an_undo_restores_is_not_expired() -> None:
     """What an undo restores does not vanish because it would be expired."""
     old = memory(expires_at=NOW + timedelta(days=1), ttl_days=7)
     now = after(old, content="Ada likes coffee")
-    [change] = taken_back([revision(old, old.id, 1)], {old.id: now}, now=LATER, who="")
+    edit = [revision(old, old.id, 1)]
+    [change] = taken_back(edit, {old.id: now}, edit, now=LATER, who="")
     assert change.memory.expires_at == LATER + timedelta(days=7)
 
 
@@ -166,7 +167,8 @@ def test_a_short_term_memory_comes_back_for_its_hours() -> None:
         state="short_term", expires_at=NOW + timedelta(hours=24), created_at=NOW, ttl_days=90
     )
     long = replace(brief, state="active", expires_at=None, revision=2)
-    [change] = taken_back([revision(brief, brief.id, 1)], {brief.id: long}, now=LATER, who="")
+    edit = [revision(brief, brief.id, 1)]
+    [change] = taken_back(edit, {brief.id: long}, edit, now=LATER, who="")
     assert (change.memory.state, change.memory.expires_at) == (
         "short_term",
         LATER + timedelta(hours=24),
