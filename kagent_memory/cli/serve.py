@@ -105,9 +105,7 @@ async def serve(call: Call) -> None:
                 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
                 with needs("grpc", "gRPC"):
                     from ..server.grpc_service import serving
-                grpc = serving(
-                    memories, access, app.state.admission, host=args.host, port=args.grpc_port
-                )
+                grpc = serving(app.state.admission, host=args.host, port=args.grpc_port)
             async with grpc as grpc_port:
                 also = f", gRPC on {host}:{grpc_port}" if grpc_port else ""
                 at = f"http://{host}:{port.getsockname()[1]}"

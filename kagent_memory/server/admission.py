@@ -28,10 +28,15 @@ NOT_FROM_HERE = (
 
 
 class Admission:
-    """Authenticates callers, and gives each a fair share of the requests in progress."""
+    """Authenticates callers, and gives each a fair share of the requests in progress.
+
+    Args:
+        access: who may call.
+        memories: returns those that are served, once they are open.
+    """
 
     def __init__(self, access: Access, memories: Callable[[], Memories]) -> None:
-        self._access, self._memories = access, memories
+        self.access, self.memories = access, memories
         self._open = Counter[Hashable]()
         self._slots = asyncio.Semaphore(MAX_RUNNING)
         self._own_slots = WeakValueDictionary[Hashable, asyncio.Semaphore]()
@@ -43,7 +48,7 @@ class Admission:
             HTTPException: 401 without valid credentials, 403 from a machine that needs some.
             StoreError: the token cannot be looked up.
         """
-        access, memories = self._access, self._memories()
+        access, memories = self.access, self.memories()
         if not access.is_guarded and auth.is_elsewhere(address):
             raise HTTPException(403, NOT_FROM_HERE)
         caller = None if access.is_guarded else auth.LOCAL

@@ -76,9 +76,7 @@ def create_app(
     app.router.routes.append(Route(error_responses.MCP_PATH, McpEndpoint()))
     error_responses.install(app)
     app.state.admission = Admission(access, lambda: app.state.memories)
-    app.add_middleware(
-        Gate, access=access, memories=lambda: app.state.memories, admission=app.state.admission
-    )
+    app.add_middleware(Gate, admission=app.state.admission)
     return app
 
 

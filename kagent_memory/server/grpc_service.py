@@ -30,9 +30,8 @@ from starlette.exceptions import HTTPException
 
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, InvalidInput, KagentMemoryError, NotFound
-from ..memories import Memories
 from .admission import LONG_BODY, MAX_OPEN, Admission
-from .auth import LOCAL, Access, Caller, check_binding
+from .auth import LOCAL, Caller, check_binding
 from .error_responses import log_defect, printable
 from .kagent import VERBS, size_of
 from .kagent_wire import DIMENSIONS, check_count, check_width
@@ -87,8 +86,8 @@ class _Service:
     one.
     """
 
-    def __init__(self, memories: Memories, admission: Admission) -> None:
-        self._memories, self._admission = memories, admission
+    def __init__(self, admission: Admission) -> None:
+        self._memories, self._admission = admission.memories(), admission
 
     async def answer(self, method: str, requests: AsyncIterator[bytes], context: Context) -> bytes:
         """Answer one call."""
@@ -194,18 +193,16 @@ def _written(gives: type[Message], answer: Fields) -> bytes:
 
 
 @asynccontextmanager
-async def serving(
-    memories: Memories, access: Access, admission: Admission, *, host: str, port: int
-) -> AsyncGenerator[int]:
+async def serving(admission: Admission, *, host: str, port: int) -> AsyncGenerator[int]:
     """Serve until the block is left, and then let open calls finish; yield the port.
 
     Raises:
         ConfigurationError: the address cannot be bound, or calls from other machines would need no
             auth.
     """
-    check_binding(host, access)
+    check_binding(host, admission.access)
     options = (
-        ("grpc.max_receive_message_length", access.max_body_bytes),
+        ("grpc.max_receive_message_length", admission.access.max_body_bytes),
         ("grpc.max_send_message_length", MAX_ANSWER_BYTES),
         ("grpc.max_metadata_size", 65_536),
         ("grpc.so_reuseport", 0),
@@ -222,7 +219,7 @@ async def serving(
     )
     # no `maximum_concurrent_rpcs`: beyond it grpcio refuses health checks too
     server = grpc.aio.server(options=options)
-    service = _Service(memories, admission)
+    service = _Service(admission)
     handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
         name: grpc.stream_unary_rpc_method_handler(partial(service.answer, name))
         for name in methods()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from starlette.datastructures import MutableHeaders
@@ -11,9 +10,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..memories import Memories
 from .admission import LONG_BODY, Admission
-from .auth import Access, Caller
+from .auth import Caller
 from .error_responses import answer_to
 
 PROBES = frozenset({"/healthz", "/readyz"})
@@ -48,15 +46,8 @@ class Gate:
     load.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        access: Access,
-        memories: Callable[[], Memories],
-        admission: Admission,
-    ) -> None:
-        self._app, self._access, self._memories, self._admission = app, access, memories, admission
+    def __init__(self, app: ASGIApp, *, admission: Admission) -> None:
+        self._app, self._admission, self._access = app, admission, admission.access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Admit a request and have it answered within its limits, or refuse it."""
@@ -117,7 +108,7 @@ class Gate:
         if path.startswith("/api/"):
             return most
         # read on the event loop; one content, of which JSON may escape every letter
-        return min(most, SMALL_BODY + 6 * self._memories().settings.max_content_bytes)
+        return min(most, SMALL_BODY + 6 * self._admission.memories().settings.max_content_bytes)
 
 
 def hardened(request: Request, send: Send) -> Send:

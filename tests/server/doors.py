@@ -160,7 +160,7 @@ async def served_channel(
     admission = Admission(access, lambda: memories)
     options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
     async with (
-        serving(memories, access, admission, host="127.0.0.1", port=0) as port,
+        serving(admission, host="127.0.0.1", port=0) as port,
         grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=options) as channel,
     ):
         yield channel, port
