@@ -90,35 +90,6 @@ def test_a_tag_that_is_not_the_version_publishes_nothing(
     assert fits or PROJECT["version"] in ran.stderr
 
 
-def test_every_named_target_and_file_is_there():
-    """Every target of make, script and test that a job names exists."""
-    for name, job in JOBS.items():
-        runs = "\n".join(step.get("run", "") for step in steps(job))
-        made = set(
-            re.findall(
-                r"\b[a-z][a-z-]+\b", " ".join(re.findall(r"^make ([a-z ]*)$", runs, re.MULTILINE))
-            )
-        )
-        assert made <= targets(), name
-        for path in re.findall(r"(?<![\w.])(?:tests|\.ci)/[\w./]+", runs):
-            assert (ROOT / path).exists(), path
-    assert JOBS["weekly:long"]
-
-
-def targets() -> set[str]:
-    """Return the targets that the Makefile declares."""
-    return set(
-        re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-    )
-
-
-def test_ci_checks_everything():
-    """CI's command runs `make check`, and lets no missing program skip a test."""
-    text = (ROOT / ".ci/run").read_text(encoding="utf-8")
-    assert re.search(r"^make check$", text, re.MULTILINE)
-    assert "export CI=true" in text
-
-
 def test_the_lock_names_public_hosts_only():
     """The lock file fits pyproject.toml's extras and names PyPI's hosts alone."""
     text = (ROOT / "uv.lock").read_text(encoding="utf-8")

@@ -59,22 +59,12 @@ def test_every_example_is_a_command_that_parses():
 
 
 def test_a_memory_lives_on_the_command_line(run: Any, id: str):
-    """From `list` to `forget`, each command sees what the one before it did to a memory."""
-    assert "Ada likes tea" in run("list").out
-    assert run("search", "tea", "--json").json["hits"][0]["memory"]["id"] == id
-    assert "found by keyword search" in run("search", "tea", "--explain").out
-    assert run("show", id, "--json").json["topics"] == ["tea"]
-    assert (
-        run("edit", id, "--content", "Ada likes green tea", "--why", "said so", "--json").json[
-            "revision"
-        ]
-        == 2
-    )
+    """From `edit` to `forget`, each command sees what the one before it did to a memory."""
+    run("edit", id, "--content", "Ada likes green tea", "--why", "said so")
+    assert "Ada likes green tea" in run("list").out
     assert "said so" in run("history", id).out
     assert run("undo", id, "--json").json[0]["content"] == "Ada likes tea"
-    assert run("pin", id, "--json").json["pinned"] is True
     assert run("pin", id, "--off", "--json").json["pinned"] is False
-    assert run("show", "--json").json[0]["stats"]["visible"] == 1
     dry = run("forget", id, "--dry-run", "--json")
     assert dry.json == {"would_forget": [id], "linked": []}
     assert "nothing was" in dry.err
@@ -160,6 +150,7 @@ def test_show_and_explain_are_for_people(run: Any, id: str):
     run("pin", id)
     assert re.search(r"expires +never", run("show", id).out)
     explained = run("search", "tea", "--explain").out
+    assert "found by keyword search" in explained
     assert "It shares words with your question; the best match by words." in explained
     assert "{" not in explained
 
@@ -217,12 +208,10 @@ def test_a_search_may_cover_other_scopes(run: Any):
         hits = run("search", "tea", "--limit", "9", "--json", *words).json["hits"]
         return sorted((hit["scope"]["app"], hit["scope"]["user"]) for hit in hits)
 
-    assert found(*OF_ADA) == [own]
     assert found(*OF_ADA, "--beside", *team, "--beside", *shop) == [own, team, shop]
     assert found("--user", "ada", "--all") == [own, shop]
     assert found("--app", "demo", "--all") == [own, team]
     assert found("--all", "--tenant", "x") == [own]
-    assert "AGENT" in run("search", "tea", "--user", "ada", "--all").out
 
 
 LOADED = """

@@ -199,7 +199,7 @@ def is_running(pid: int) -> bool:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_private_postgres_stops_when_serve_is_told_to_end(
     tmp_path: Path, number: signal.Signals
 ) -> None:

@@ -4,14 +4,12 @@ where they are wrong.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +41,6 @@ def uri(tmp_path: Path) -> str:
 def parameters(uri: str, *beside: str) -> StdioServerParameters:
     command = ["-m", "kagent_memory", "mcp", "--uri", uri, *OF_ADA, *beside]
     return StdioServerParameters(command=sys.executable, args=command, env=dict(os.environ))
-
-
-def address_of(uri: str, cleanup: ExitStack) -> str:
-    """Serve a store's memories over HTTP; return the address of MCP."""
-    return cleanup.enter_context(served(lambda: Memories.open(uri, worker=False))) + ENDPOINT
 
 
 class PlainClient:
@@ -260,28 +253,27 @@ def test_a_signal_ends_it_while_the_client_is_silent(uri: str):
     assert "Traceback" not in process.communicate()[1]
 
 
-# -- ADK's toolset
+# -- the SDK's client
 
 
-# -- over HTTP
+async def test_the_sdks_client_meets_the_tools_over_http(uri: str):
+    """The SDK's client finds the tools over HTTP, and what lies in a scope beside its own."""
+    async with await Memories.open(uri, worker=False) as memories:
+        await memories.add(Scope("", "team", "demo"), ["The team drinks oolong tea."])
+    with served(lambda: Memories.open(uri, worker=False)) as address:
+        url = f"{address}{ENDPOINT}&beside_app=demo&beside_user=team"
+        async with Client(streamable_http_client(url)) as client:
+            [found] = (await call(client, "load_memory", query="tea"))["memories"]
+            assert (found["text"], found["shared"]) == ("The team drinks oolong tea.", True)
 
 
-@pytest.mark.parametrize("door", ["stdio", "http"])
-async def test_scopes_beside_are_searched_and_never_changed(uri: str, door: str):
-    """Over either door of the SDK's client, scopes beside its own are found by searches, and no
-    tool writes them.
-    """
+async def test_scopes_beside_are_searched_and_never_changed(uri: str):
+    """Scopes beside a client's own are found by its searches, and no tool writes them."""
     async with await Memories.open(uri, worker=False) as memories:
         team = Scope("", "team/of a", "demo")
         [shared] = await memories.add(team, ["The team drinks oolong tea."])
         await memories.add(Scope("", "eve", "demo"), ["Eve drinks tea."])
-    cleanup = ExitStack()
-    if door == "stdio":
-        opening: Any = stdio_client(parameters(uri, "--beside", "demo", "team/of a"))
-    else:
-        url = address_of(uri, cleanup)
-        opening = streamable_http_client(f"{url}&beside_app=demo&beside_user=team%2Fof%20a")
-    async with Client(opening) as client:
+    async with Client(stdio_client(parameters(uri, "--beside", "demo", "team/of a"))) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == TOOLS
         own = await call(client, "save_memory", content="Ada drinks sencha tea.")
         found = {
@@ -294,7 +286,6 @@ async def test_scopes_beside_are_searched_and_never_changed(uri: str, door: str)
         assert [one["id"] for one in listed] == [own["id"]]
         await failure(client, "forget_memory", id=shared)
         await failure(client, "save_memory", content="Nobody drinks tea.", replaces=shared)
-    await asyncio.to_thread(cleanup.close)
     async with await Memories.open(uri, worker=False) as memories:
         assert (await memories.get(team, shared)).content == "The team drinks oolong tea."
 

@@ -69,13 +69,6 @@ def target() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def untouched() -> Iterator[str]:
-    """A server that no test fills."""
-    with served(empty) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
 def whole_file(source: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return asyncio.run(exported(source, tmp_path_factory.mktemp("whole") / "a.jsonl", vectors=True))
 
@@ -103,25 +96,17 @@ async def test_all_travels_through_two_servers_and_nothing_twice(whole_file, tar
     assert again.read_text().splitlines()[1:] == path.read_text().splitlines()[1:]
 
 
-@pytest.mark.parametrize(
-    ("damage", "said"),
-    [
-        (lambda lines: lines[:-1], "the upload was cut off after line 254"),
-        (lambda lines: [*lines[:7], lines[7][:50]], "Line 8 of the upload cannot be imported"),
-        (lambda lines: [lines[0], *("x" * 900_000 for _ in range(25))], "Line 2 of the upload"),
-    ],
-    ids=range(3),
-)
-async def test_of_a_broken_file_nothing_is_taken(damage, said, whole_file, untouched, tmp_path):
-    """A file that was cut off or damaged is refused whole, with the line."""
-    path = tmp_path / "a.jsonl"
-    path.write_text(
-        "".join(f"{line}\n" for line in damage(whole_file.read_text().splitlines())),
-        encoding="utf-8",
-    )
-    async with await open_memories(untouched) as memories:
-        with pytest.raises(InvalidInput, match=said):
-            await memories.import_(path)
+async def test_of_a_broken_file_nothing_is_taken(whole_file, target, tmp_path):
+    """A file that was cut off, or a line without an end, is refused whole, with the line."""
+    path, (head, *lines) = tmp_path / "a.jsonl", whole_file.read_text().splitlines()
+    async with await open_memories(target) as memories:
+        for broken, said in (
+            ([head, *lines[:-1]], "the upload was cut off after line 254"),
+            ([head, "x" * 22_500_000], "Line 2 of the upload"),
+        ):
+            path.write_text("".join(f"{line}\n" for line in broken), encoding="utf-8")
+            with pytest.raises(InvalidInput, match=said):
+                await memories.import_(path)
         assert await memories.scopes() == []
 
 
