@@ -286,11 +286,11 @@ class Held:
 
 async def test_a_cancelled_caller_leaves_what_began_to_its_end(path):
     """A cancelled caller stops waiting; what began is written, and what did not never is."""
-    store = await database.Database.open(f"libsql:///{path}")
+    store = await database.LibSQLDatabase.open(f"libsql:///{path}")
     began, waits = Held(), Held()
-    running = asyncio.create_task(store.write(began))
+    running = asyncio.create_task(store.run(began, None, write=True))
     await asyncio.to_thread(began.entered.wait, 60)
-    queued = asyncio.create_task(store.read(waits))
+    queued = asyncio.create_task(store.run(waits, None, write=False))
     await asyncio.sleep(0)
     for task in (running, queued):
         task.cancel()
@@ -316,8 +316,8 @@ async def test_a_file_whose_caller_was_cancelled_is_closed(path, monkeypatch, wo
         monkeypatch.setattr(database, "migrate", held_up)
         cut = asyncio.create_task(open_store(f"libsql:///{path}"))
     else:
-        store = await database.Database.open(f"libsql:///{path}")
-        writing = asyncio.create_task(store.write(slow))
+        store = await database.LibSQLDatabase.open(f"libsql:///{path}")
+        writing = asyncio.create_task(store.run(slow, None, write=True))
         await asyncio.to_thread(slow.entered.wait, 60)
         cut = asyncio.create_task(store.close())
         await asyncio.sleep(0)

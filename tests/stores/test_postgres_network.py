@@ -190,7 +190,7 @@ async def test_a_vanished_client_lets_go_of_its_locks(postgres_uri, monkeypatch)
                 held.set()
                 await asyncio.sleep(2)  # longer than its transaction may be idle
 
-            vanished = asyncio.ensure_future(gone.memories.database.write(vanish))  # type: ignore[attr-defined]
+            vanished = asyncio.ensure_future(gone.memories.database.run(vanish, None, write=True))  # type: ignore[attr-defined]
             async with asyncio.timeout(240):
                 await held.wait()
                 await store.apply(SCOPE, batch_of("goes on"), now=NOW)
@@ -228,7 +228,7 @@ async def test_the_wait_for_a_connection_is_bounded(postgres_uri, monkeypatch):
                 assert isinstance(told, StoreError)
                 assert "pool_size" in str(told)
 
-        await database.read(hold)
+        await database.run(hold, None, write=False)
         assert await store.memories.version(SCOPE) == 0
 
 

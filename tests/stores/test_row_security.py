@@ -237,7 +237,7 @@ async def test_a_connection_of_the_pool_carries_nothing_over(direct_or_pooled_ur
             cut = asyncio.ensure_future(store.memories.list(ADA, now=NOW))
             calls = [contents(store), contents(store, BEN), store.memories.spaces.all()]
             ended = await asyncio.gather(
-                *calls, database.within(ADA).write(failing), return_exceptions=True
+                *calls, database.run(failing, ADA, write=True), return_exceptions=True
             )
             assert isinstance(ended.pop(), ValueError)
             assert not [one for one in ended if isinstance(one, BaseException)]

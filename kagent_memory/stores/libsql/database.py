@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from tenacity import (
     AsyncRetrying,
@@ -26,7 +26,7 @@ from ...records import Scope
 from ..adapter import Adapter
 from ..encryption import KeyRing
 from ..parts import Store, store_in
-from ..sql.session import Script
+from ..sql.session import Database, Script
 from ..values import OpenOptions
 from .connection import MEMORY, Busy, LibSQLSession, Server, connect, is_migrated, migrate, to_place
 
@@ -61,7 +61,7 @@ class LibSQLStore(Adapter):
         process's lock.
         """
         ring = KeyRing.parse(options.get("encryption_keys"))
-        return store_in(await Database.open(uri, ring), options)
+        return store_in(await LibSQLDatabase.open(uri, ring), options)
 
     @classmethod
     @override
@@ -69,7 +69,7 @@ class LibSQLStore(Adapter):
         return await asyncio.to_thread(_exists, to_place(uri))
 
 
-class Database:
+class LibSQLDatabase(Database):
     """The one connection of a store, and the thread that alone uses it. Used from one event loop.
 
     Raises (all verbs):
@@ -77,7 +77,6 @@ class Database:
     """
 
     has_nearest = False
-    trouble: str | None = None
 
     def __init__(self, place: str | Server, ring: KeyRing | None) -> None:
         self.ring = ring
@@ -104,25 +103,17 @@ class Database:
             raise
         return database
 
-    def within(self, scope: Scope) -> Self:
-        """Return the same: a file has no users to tell apart."""
-        return self
-
-    def read(self, script: Script[T]) -> Coroutine[Any, Any, T]:
-        """Run a reading script in one transaction and return its result."""
-        return self._patiently(PATIENCE_SECONDS, partial(self._transact, script, write=False))
-
-    async def write(self, script: Script[T]) -> T:
-        """Run a script in one transaction, which keeps all of its writes or none."""
-        # in order of arrival; only one of us need wait for other processes
-        async with self._writing:
-            result = await self._patiently(
-                PATIENCE_SECONDS, partial(self._transact, script, write=True)
-            )
-        if self._owes_erasure:
+    @override
+    async def run(self, script: Script[T], scope: Scope | None, *, write: bool) -> T:
+        action = partial(self._transact, script, write=write)
+        # writers in order of arrival; only one of us need wait for other processes
+        async with self._writing if write else nullcontext():
+            result = await self._patiently(PATIENCE_SECONDS, action)
+        if write and self._owes_erasure:
             await self._empty_log(0.0)
         return result
 
+    @override
     async def erase(self) -> None:
         """Empty the log, which still holds what was deleted; when another process is reading in
         it, later. A server's log is its own affair.
@@ -133,6 +124,7 @@ class Database:
                 "later."
             )
 
+    @override
     async def close(self) -> None:
         """Close the file after the work already handed over. Closing twice is harmless."""
         if self._closed:

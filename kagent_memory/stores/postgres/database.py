@@ -5,7 +5,6 @@ scripts on its connections, each that writes in one transaction.
 from __future__ import annotations
 
 import asyncio
-import copy
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Set
 from contextlib import suppress
@@ -21,7 +20,7 @@ from ...errors import ConfigurationError, StoreError
 from ...records import Scope
 from ..encryption import KeyRing
 from ..sql import queries
-from ..sql.session import Row, Script
+from ..sql.session import Database, Row, Script
 from .connection import (
     CONNECT_SECONDS,
     DIALECT,
@@ -233,16 +232,15 @@ class Pool:
 
 
 @dataclass(eq=False)
-class PostgresDatabase:
-    """The connections of one store. It belongs to the event loop that opened it.
+class PostgresDatabase(Database):
+    """The connections of one store. It belongs to the event loop that opened it; what the server's
+    log holds of deleted rows is the server's own affair.
 
     Args:
         pool: of connections to the database.
         ring: the keys that rows are encrypted with; None: they are not.
 
     Attributes:
-        scope: whose rows alone its scripts see under row level security; None: it acts for
-            maintenance.
         wrote: is told which scopes a transaction moved, and up to where the log holds it, None if
             that could not be learnt; None: nobody asks.
     """
@@ -250,40 +248,17 @@ class PostgresDatabase:
     has_nearest = True
     pool: Pool
     ring: KeyRing | None = None
-    scope: Scope | None = None
     wrote: Callable[[Set[bytes], int | None], None] | None = None
 
-    @property
-    def trouble(self) -> str | None:
-        """See `Database`."""
-        return None
-
-    def within(self, scope: Scope) -> Self:
-        """Return the same connections for scripts of one scope alone."""
-        restricted = copy.copy(self)
-        restricted.scope = scope
-        return restricted
-
-    async def read(self, script: Script[T]) -> T:
-        """Run a script that changes nothing."""
-        return await self._run(script, writes=False)
-
-    async def write(self, script: Script[T]) -> T:
-        """Run a script in one transaction, which runs to its end even if the caller is
-        cancelled.
-        """
-        return await self._run(script, writes=True)
-
-    async def erase(self) -> None:
-        """Do nothing: what the server's log holds is its own affair."""
-
+    @override
     async def close(self) -> None:
         """Close the connections. Closing twice is harmless."""
         await self.pool.close()
 
-    async def _run(self, script: Script[T], *, writes: bool) -> T:
+    @override
+    async def run(self, script: Script[T], scope: Scope | None, *, write: bool) -> T:
         async def work(connection: AnyConnection, traits: Traits) -> T:
-            session = PostgresSession(connection, traits, self.scope, self.ring, writes)
+            session = PostgresSession(connection, traits, scope, self.ring, write)
             try:
                 done = await session.complete(script)
             except OUTDATED:  # nothing came of it

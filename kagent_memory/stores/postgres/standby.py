@@ -14,9 +14,10 @@ from typing_extensions import override
 
 from ... import telemetry
 from ...errors import ConfigurationError, Conflict, StoreError
+from ...records import Scope
 from ..sql.session import Row, Script, Session
 from ..values import Behind
-from .connection import Target, Traits
+from .connection import Target
 from .database import Pool, PostgresDatabase, node_of
 from .errors import refused
 
@@ -27,26 +28,22 @@ MAX_SCOPES = 10_000
 T = TypeVar("T")
 
 
-class Standby:
-    """Health of a standby, and what it must hold to answer.
-
-    Attributes:
-        trouble: what is wrong with it; None while it answers, or is only on its way.
+class Standby(PostgresDatabase):
+    """Reads that a standby answers where it can, and the primary where it cannot.
 
     Args:
         pool: the connections to it.
-        primary: the primary's row of the statement `node`.
-        traits: of the connections to the primary.
+        primary: the database that is written to.
+        node: the primary's row of the statement `node`.
     """
 
-    def __init__(self, pool: Pool, primary: Row, traits: Traits | None) -> None:
-        self.pool = pool
-        self.trouble: str | None = None
-        self._cluster = primary["system"], primary["database"]
-        self._row_security = traits is not None and traits.row_security
+    def __init__(self, pool: Pool, primary: PostgresDatabase, node: Row) -> None:
+        super().__init__(pool, ring=primary.ring)
+        self._primary = primary
+        self._cluster = node["system"], node["database"]
         self._loop = asyncio.get_running_loop()
         # up to where the log held the newest write; what was written before is beneath
-        self._newest = self._floor = primary["position"]
+        self._newest = self._floor = node["position"]
         self._written: dict[bytes, float] = {}
         self._again_at = 0.0
 
@@ -60,7 +57,7 @@ class Standby:
         self._again_at = now + PAUSE_SECONDS
         return True
 
-    def wrote(self, scopes: Set[bytes], position: int | None) -> None:
+    def note_write(self, scopes: Set[bytes], position: int | None) -> None:
         """Note that this process moved these scopes, and that the log holds it up to there; None:
         it is not known where, and the primary answers until they are moved again.
         """
@@ -92,8 +89,8 @@ class Standby:
             raise StoreError(wrong)
         if scope_id and node["position"] < self._written.get(scope_id, self._floor):
             raise Behind
-        traits = self.pool.traits
-        if traits and (traits.row_security != self._row_security or traits.halfvec is None):
+        own, others = self.pool.traits, self._primary.pool.traits
+        if own and others and (own.row_security != others.row_security or own.halfvec is None):
             await self.pool.forget()  # they were looked at before it had replayed as much
             raise Behind
 
@@ -110,55 +107,37 @@ class Standby:
         self.trouble = trouble and f"standby: {trouble}"
         self._again_at = self._loop.time() + PAUSE_SECONDS if trouble else 0.0
 
-
-class StandbyReads(PostgresDatabase):
-    """Reads that the standby answers where it can, and the primary where it cannot."""
-
-    def __init__(self, standby: Standby, primary: PostgresDatabase) -> None:
-        super().__init__(standby.pool, ring=primary.ring)
-        self._standby = standby
-        self._primary = primary
-
-    @property
     @override
-    def trouble(self) -> str | None:
-        return self._standby.trouble
-
-    @override
-    async def read(self, script: Script[T]) -> T:
-        standby = self._standby
-        primary = self._primary.within(self.scope) if self.scope else self._primary
-        scope_id = self.scope and self.scope.id
+    async def run(self, script: Script[T], scope: Scope | None, *, write: bool) -> T:
+        primary, scope_id = self._primary, scope and scope.id
 
         async def checked(session: Session) -> T:
-            await standby.check(session, scope_id)
+            await self.check(session, scope_id)
             try:
                 return await script(session)
             except Behind:
                 # what was read before came from the primary: the rest of the search must hold it
                 node = await primary.pool.use(node_of)
-                standby.wrote({scope_id} if scope_id else set(), node["position"])
+                self.note_write({scope_id} if scope_id else set(), node["position"])
                 raise
 
-        if standby.is_asked():
+        if self.is_asked():
             try:
-                answer = await super().read(checked)
+                answer = await super().run(checked, scope, write=write)
             except Behind:
-                standby.note("behind")
+                self.note("behind")
             except (StoreError, Conflict) as error:
                 if isinstance(error.__cause__, psycopg.errors.UndefinedTable):
-                    standby.note("behind")  # of an embedding space, made by another
+                    self.note("behind")  # of an embedding space, made by another
                 else:
-                    standby.note("away", _words(error))
+                    self.note("away", _words(error))
             else:
-                standby.note("answered")
+                self.note("answered")
                 return answer
-        return await primary.read(script)
+        return await primary.run(script, scope, write=write)
 
 
-async def open_standby(
-    uri: str, target: Target, size: int, primary: PostgresDatabase
-) -> StandbyReads:
+async def open_standby(uri: str, target: Target, size: int, primary: PostgresDatabase) -> Standby:
     """Return a primary's reads by way of this standby; one that is away is tried again later.
 
     Args:
@@ -175,7 +154,7 @@ async def open_standby(
         raise ConfigurationError("read_uri takes the URI of a standby, postgresql://host/database.")
     node = await primary.pool.use(node_of)
     pool = await Pool.open(replace(target, conninfo=conninfo), size=size)
-    standby = Standby(pool, node, primary.pool.traits)
+    standby = Standby(pool, primary, node)
     try:
         wrong = standby.wrong_with(await pool.use(node_of))
     except psycopg.Error as error:
@@ -187,8 +166,8 @@ async def open_standby(
         raise ConfigurationError(
             f"read_uri: {_words(wrong)}; name a streaming standby of the database, or leave it out."
         )
-    primary.wrote = standby.wrote
-    return StandbyReads(standby, primary)
+    primary.wrote = standby.note_write
+    return standby
 
 
 def _words(error: object) -> str:

@@ -179,35 +179,27 @@ class Database(Protocol):
     Attributes:
         has_nearest: whether statements search vectors.
         ring: the keys that rows are encrypted with; None: they are not.
+        trouble: what is wrong with the server that should answer, while another one does.
     """
 
     has_nearest: bool
     ring: KeyRing | None
+    trouble: str | None = None
 
-    @property
-    def trouble(self) -> str | None:
-        """Return what is wrong with the server that should answer, while another one does."""
-        ...
+    def run(self, script: Script[T], scope: Scope | None, *, write: bool) -> Coroutine[Any, Any, T]:
+        """Run a script: where it may write, in one transaction, committed when it returns and
+        rolled back whole when it raises; again where the database asks for it.
 
-    def read(self, script: Script[T]) -> Coroutine[Any, Any, T]:
-        """Run a script that changes nothing."""
-        ...
-
-    def write(self, script: Script[T]) -> Coroutine[Any, Any, T]:
-        """Run a script in one transaction, committed when it returns and rolled back whole when it
-        raises; again where the database asks for it.
-        """
-        ...
-
-    def within(self, scope: Scope) -> Database:
-        """Return the same database for scripts of one scope alone, which the engine holds them to
-        where it can; without it a script is one of maintenance, which crosses scopes.
+        Args:
+            script: what is run.
+            scope: the one that the engine holds it to where it can; None: it is one of maintenance,
+                which crosses scopes.
+            write: whether it may write.
         """
         ...
 
     async def erase(self) -> None:
         """Leave nothing behind of what was deleted, where the engine keeps a log of it."""
-        ...
 
     async def close(self) -> None:
         """Release everything; closing twice is harmless."""
@@ -236,11 +228,11 @@ async def run(
     write: bool,
 ) -> T:
     """Run a script for the first of the scopes, restricted to it where it is the only one."""
-    several = {*scopes}
-    restricted = database.within(*several) if len(several) == 1 else database
     scope = scopes[0] if scopes else None
-    start = restricted.write if write else restricted.read
-    return await start(lambda session: script(Transaction(session, scope)))
+    only = scope if len({*scopes}) == 1 else None
+    return await database.run(
+        lambda session: script(Transaction(session, scope)), only, write=write
+    )
 
 
 def _verbs(
