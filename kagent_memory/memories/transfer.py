@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ..concurrency import run_in_thread
+from ..ingestion.reembedding import backfill
 from ..records import Scope
 from ..stores.spaces import external_name
-from ..stores.values import Restored, Whole, embed_job
+from ..stores.values import Restored, Whole
 from .components import Components
 from .export_file import READ, ExportFile, Node
 from .findings import Progress
@@ -45,24 +46,25 @@ async def import_file(
     numbers: dict[int, int] = {}
     for width in () if dry_run else file.widths:
         numbers[width] = (await store.spaces.add(external_name(width), width, None)).number
-    blocked, touched = await _forgotten(parts, file), dict[Scope, None]()
-    counts, vectors = Counter[Restored](), 0
+    blocked, counts, vectors = await _forgotten(parts, file), Counter[Restored](), 0
     async for scope, part in _in_thread(file.batches(numbers)):
         memories = [whole for whole in part if (scope, whole.memory.id) not in blocked]
         outcomes = await store.restore(scope, memories, dry_run=dry_run, now=parts.clock())
         counts["forgotten"] += len(part) - len(memories)
         counts.update(outcomes)
-        for whole, outcome in zip(memories, outcomes, strict=True):
-            if outcome == "added":
-                touched[scope] = None
-                vectors += len(whole.vectors)
+        vectors += sum(
+            len(whole.vectors)
+            for whole, outcome in zip(memories, outcomes, strict=True)
+            if outcome == "added"
+        )
         if progress is not None:
             progress(counts.total())
     if not dry_run:
         for scope, id in await _forgotten(parts, file) - blocked:  # while the import ran
             erased = await parts.store.forget(scope, ids=[id], now=parts.clock())
             counts.update({"added": -len(erased), "forgotten": len(erased)})
-        await _embed_later(parts, touched)
+        if parts.vectors is not None:
+            await backfill(parts.store, parts.vectors, clock=parts.clock, wake=parts.worker.wake)
     return Imported(**counts, vectors=vectors)
 
 
@@ -83,18 +85,6 @@ async def _forgotten(parts: Components, file: ExportFile) -> set[Node]:
             if outcome == "forgotten"
         }
     return file.with_derived(forgotten)
-
-
-async def _embed_later(parts: Components, scopes: Iterable[Scope]) -> None:
-    if parts.vectors is None:
-        return
-    now, store = parts.clock(), parts.store
-    filling = [
-        space.name for space in await store.memories.spaces.all() if space.state == "filling"
-    ]
-    for scope in scopes:
-        await store.enqueue([embed_job(scope, now, name) for name in ("", *filling)])
-    parts.worker.wake()
 
 
 async def _in_thread(parts: Iterator[Part]) -> AsyncGenerator[Part]:
