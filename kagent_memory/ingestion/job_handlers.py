@@ -290,10 +290,6 @@ class JobHandlers:
             message = "%d memories more than one job may supersede stay beside new facts."
             logger.warning(message, -plan.replaceable)
         sources = source_changes(learnt.turns, new, plan.same, settings=settings, now=now)
-        ids = [change.memory.id for change in sources]
-        there = await memories.get(scope, ids, now=now, superseded=True)
-        # an import may have brought some
-        sources = [change for change in sources if change.memory.id not in there]
         batch = Batch(
             changes=(*sources, *plan.changes),  # turns beside each other in their session
             reinforced=await self._with_turns(scope, [*plan.reinforced], now),

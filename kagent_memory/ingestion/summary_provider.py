@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from ..errors import ConfigurationError
 from ..language.tokenizer import EDGES, is_question, tokens
-from ..models.calls import plainly_sync
+from ..models.calls import has_async
 from ..models.llm import Llm
 from ..records import Fact, Memory, MemoryType, Message
 from ..settings import MemorySettings
@@ -87,8 +87,7 @@ def checked_provider(provider: SummaryProvider) -> SummaryProvider:
     Raises:
         ConfigurationError: it has no async method `facts`.
     """
-    facts = getattr(provider, "facts", None)
-    if isinstance(provider, type) or not callable(facts) or plainly_sync(facts):
+    if not has_async(provider, "facts"):
         raise ConfigurationError(
             "summary takes LlmSummary(…), PassthroughSummary(), CompactionAwareSummary(…), or "
             "an object with `async facts(transcript)`; not "

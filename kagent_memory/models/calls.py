@@ -172,12 +172,14 @@ def _may_pass(error: BaseException) -> bool:
     return isinstance(error, Exception) and not is_ours and transient(error)
 
 
-def plainly_sync(call: Any) -> bool:
-    """Return True if a callable is a function written without async; of other callables only a call
-    would tell.
+def has_async(inner: Any, name: str) -> bool:
+    """Return True if an object has a method that may be async: of other callables than functions
+    only a call would tell.
     """
-    function = inspect.unwrap(getattr(call, "__func__", call))
-    return inspect.isfunction(function) and not inspect.iscoroutinefunction(function)
+    method = getattr(inner, name, None)
+    function = inspect.unwrap(getattr(method, "__func__", method))
+    is_sync = inspect.isfunction(function) and not inspect.iscoroutinefunction(function)
+    return callable(method) and not isinstance(inner, type) and not is_sync
 
 
 class CheckedModel:
@@ -205,11 +207,8 @@ class CheckedModel:
         self.settings = settings
         self._ours = ours
         unfit = f"{type(inner).__name__} cannot serve as {self.kind}:"
-        method = getattr(inner, self.method, None)
-        if not callable(method) or isinstance(inner, type):
-            raise ConfigurationError(f"{unfit} it has no method {self.method}().")
-        if plainly_sync(method):
-            raise ConfigurationError(f"{unfit} {self.method}() must be an async function.")
+        if not has_async(inner, self.method):
+            raise ConfigurationError(f"{unfit} it needs an async method {self.method}().")
         if not isinstance(getattr(inner, "name", None), str) or not self.name:
             raise ConfigurationError(f"{unfit} it needs a `name` (text).")
 

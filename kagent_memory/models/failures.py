@@ -9,7 +9,7 @@ from pathlib import Path
 from traceback import walk_tb
 from typing import cast
 
-from ..errors import ConfigurationError, KagentMemoryError, ModelError, ModelUnavailable
+from ..errors import KagentMemoryError, ModelError, ModelUnavailable
 
 MAX_REASON_CHARS = 300
 MAX_READ_CHARS = 4_000
@@ -96,11 +96,6 @@ def failure(error: Exception, what: str, *, tells: bool = True) -> KagentMemoryE
     if isinstance(error, TimeoutError):
         return ModelUnavailable(f"{what} did not answer in time.")
     text, status = str(error)[:MAX_READ_CHARS], status_of(error)
-    if "LLM Provider NOT provided" in text or "Unsupported provider" in text:
-        return ConfigurationError(
-            f"{what} has no known provider; write it as <provider>/<model>, for example "
-            "openai/text-embedding-3-small."
-        )
     speaks = tells and (
         status in _TELLING_STATUS or any(isinstance(cause, OSError) for cause in causes(error))
     )

@@ -246,6 +246,8 @@ class Plan:
         if (holder := self._equal_to(change)) is not None:
             return holder
         if self._current(added.id) is not None:
+            if added.state == "source":  # an import brought the turn, whose id follows from it
+                return added.id
             raise Conflict(f"The memory {added.id} already exists with other content.")
         if added.session_id is not None:
             position = self._positions.get(added.session_id, 0)

@@ -285,7 +285,7 @@ class Blunt:
 
 
 GIVEN: dict[str, tuple[str, Any, str]] = {
-    "an embedder that is not async": ("embedding", Blunt(), r"embed\(\) must be an async function"),
+    "an embedder that is not async": ("embedding", Blunt(), r"needs an async method embed\(\)"),
     "a summary's class": ("summary", PassthroughSummary, "not PassthroughSummary"),
     "no rank": ("rank", 3, "rank: Input should be .*RankSettings.*, not 3"),
     "a gate that takes the text alone": ("gate", Blunt(), r"searches\(text, \*, tool=False.*not "),
