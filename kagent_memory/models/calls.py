@@ -176,7 +176,7 @@ def has_async(inner: Any, name: str) -> bool:
     """Return True if an object has a method that may be async: of other callables than functions
     only a call would tell.
     """
-    method = getattr(inner, name, None)
+    method: Any = getattr(inner, name, None)
     function = inspect.unwrap(getattr(method, "__func__", method))
     is_sync = inspect.isfunction(function) and not inspect.iscoroutinefunction(function)
     return callable(method) and not isinstance(inner, type) and not is_sync
