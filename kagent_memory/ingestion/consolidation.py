@@ -50,7 +50,7 @@ async def merge(
     version = await memories.version(scope)
     page = await memories.list(scope, order="newest", limit=MAX_MERGED, now=now)
     recent = list(filter(may_merge, page.memories))
-    near, _ = await neighbours(await memories.view(scope, now=now), vectors, recent)
+    near = await neighbours(await memories.view(scope, now=now), vectors, recent)
     ids = {memory.id: None for memory in recent}
     ids |= {memory.id: None for alike in near.values() for memory, _ in alike}
     bound = {

@@ -239,7 +239,7 @@ class JobHandlers:
             view = await MemoriesView.of(memories, scope, brief, short_term=True, now=now)
             views.append((view, None))
         for view, vectors in views:
-            similar, _ = await neighbours(view, vectors, list(meeting.values()))
+            similar = await neighbours(view, vectors, list(meeting.values()))
             for number, place in enumerate(meeting):
                 near[place] += similar[number]
         shown = await current(memories, scope, new, near, others=brief, now=now)

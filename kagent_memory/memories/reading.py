@@ -44,18 +44,11 @@ def sentences_of(hit: Hit) -> list[str]:
     legs: Sequence[str] = why.get("legs", ())
     said: list[str] = []
     if "text" in legs:
-        said.append(f"It shares words with your question; {_place(why.get('text_rank'))} by words.")
+        said.append("It shares words with your question.")
     if hit.cosine is not None:
-        said.append(
-            f"Its meaning is {hit.cosine:.0%} like your question's; "
-            f"{_place(why.get('vector_rank'))} by meaning."
-        )
+        said.append(f"Its meaning is {hit.cosine:.0%} like your question's.")
     if "date" in legs:
         said.append("It is from the time that your question names.")
     if not said:
         said.append("What stands beside it in its conversation matches your question.")
     return said
-
-
-def _place(rank: object) -> str:
-    return "the best match" if rank == 1 else f"number {rank}"

@@ -123,7 +123,7 @@ class Prune:
         certain = [id for _, id, _ in weighed[: max(0, count - EXAMINED)]]
         examined = [memory for _, _, memory in weighed[len(certain) :]]
         view = await self.store.view(scope, now=self.now)
-        near, _ = await neighbours(view, self.vectors, examined)
+        near = await neighbours(view, self.vectors, examined)
         gone = doomed | {*certain}
         likeness = {
             examined[place].id: {other.id: value for other, value in alike if other.id not in gone}

@@ -12,7 +12,7 @@ from ..language.tokenizer import slot as slot_key
 from ..records import Memory, Scope, Vector
 from ..stores.base import MemoryStore
 from ..stores.spaces import EmbeddingSpace
-from ..stores.values import Batch, MemoryQuery, TextMatches
+from ..stores.values import MemoryQuery, TextMatches
 from ..stores.view import View
 from .embedding_spaces import StoreEmbedder
 
@@ -22,11 +22,9 @@ NEAREST = 5
 Near = Mapping[int, Sequence[tuple[Memory, float]]]
 
 
-async def neighbours(
-    view: View, vectors: StoreEmbedder | None, memories: Sequence[Memory]
-) -> tuple[Near, Batch]:
-    """For each memory (by its place) the visible ones that are like it, with how much: the cosine,
-    or the share of terms both hold; and a batch that holds the vectors made on the way.
+async def neighbours(view: View, vectors: StoreEmbedder | None, memories: Sequence[Memory]) -> Near:
+    """Return for each memory (by its place) the visible ones that are like it, with how much: the
+    cosine, or the share of terms both hold.
 
     An embedder that is down leaves the text leg. Kept turns are no neighbours of facts.
     """
@@ -51,7 +49,7 @@ async def neighbours(
         for memory, shared in zip(memories, matches, strict=True)
     ]
     known = await facts.memories(list({id for likenesses in likeness for id in likenesses}))
-    like = {
+    return {
         place: [
             (known[id], value)
             for id, value in likenesses.items()
@@ -59,7 +57,6 @@ async def neighbours(
         ]
         for place, likenesses in enumerate(likeness)
     }
-    return like, Batch(vectors=own_vectors, space_number=space.number if space else None)
 
 
 async def current(

@@ -19,8 +19,9 @@ from ..errors import InvalidInput, ModelError
 from ..records import EVERYTHING, Exclusion, Filter, LeftOut, Memory, Scope, Vector
 from ..stores.base import MemoryStore
 from ..stores.columns import Mask, Rows
+from ..stores.filter_match import matches_filter
 from ..stores.index import JoinedIndex, ScopeIndex
-from ..stores.values import EARLIEST, MemoryQuery, TextMatches, Whole
+from ..stores.values import MemoryQuery, TextMatches, Whole
 from ..stores.vectors import Nearest
 from ..stores.view import MemoriesView, View
 from .embedding_spaces import StoreEmbedder
@@ -50,7 +51,7 @@ class ManyViews:
     """
 
     def __init__(self, views: Sequence[View], short_term: Sequence[View] = ()) -> None:
-        self._whole, self._views = views, [*views, *short_term]
+        self._views = [*views, *short_term]
         self._starts = np.cumsum([0, *(len(view.index.ids) for view in self._views[:-1])])
         self._of_scope: dict[Scope, list[tuple[int, View]]] = {}
         for start, view in zip(self._starts.tolist(), self._views, strict=True):
@@ -138,11 +139,9 @@ class ManyViews:
 
         return await run_in_thread(sum(len(lists) for lists in answers) * limit, joined)
 
-    async def memories(
-        self, rows: Collection[int], *, superseded: bool = False
-    ) -> dict[int, Memory]:
-        """Return the visible ones of these memories, by row; with `superseded` also those no longer
-        active.
+    async def memories(self, rows: Collection[int], *, hidden: bool = False) -> dict[int, Memory]:
+        """Return the visible ones of these memories, by row; with `hidden` also those that have
+        expired or are no longer active.
 
         A single scope is asked without any, too: nothing found is true only of it as it is now.
 
@@ -153,9 +152,12 @@ class ManyViews:
         for row in rows:
             start, view = self._view_of(row)
             wanted.setdefault(start, {})[view.index.ids[row - start]] = row
-        views = [(self._view_of(start)[1], [*ids]) for start, ids in wanted.items()]
-        calls = [partial(view.memories, ids, superseded=superseded) for view, ids in views]
-        answers = [await calls[0]()] if len(calls) == 1 else await few_at_once(calls)
+        answers = await few_at_once(
+            [
+                partial(self._view_of(start)[1].memories, [*ids], hidden=hidden)
+                for start, ids in wanted.items()
+            ]
+        )
         return {
             ids[id]: memory
             for ids, memories in zip(wanted.values(), answers, strict=True)
@@ -163,21 +165,17 @@ class ManyViews:
         }
 
     async def exclusions(self, terms: Sequence[str], filter: Filter) -> Mapping[int, Exclusion]:
-        """Return those of the memories with the rarest terms that have expired, were superseded or
-        are quarantined. Searched by words only, as of a time before any expired.
+        """Return those of the hidden memories with the rarest terms that the filter lets through:
+        they have expired, were superseded or are quarantined.
         """
-        every = replace(filter, superseded=True)
-        ever = ManyViews(
-            await few_at_once([partial(view.under, every, EARLIEST) for view in self._whole])
-        )
-        size = ever.size(len(terms))
-        matches = (await run_in_thread(size, ever.text, terms, limit=MAX_EXCLUSIONS)).matches
-        memories = await ever.memories(matches.rows.tolist(), superseded=True)
-        own = {self._row(ever.scope_of(row), memory.id): memory for row, memory in memories.items()}
+        search = partial(self.index.text, terms, MAX_EXCLUSIONS, ~self.seen)
+        matches = (await run_in_thread(self.size(len(terms)), search)).matches
+        memories = await self.memories(matches.rows.tolist(), hidden=True)
         return {
             row: memory.state if memory.state not in ("active", "source") else "expired"
-            for row, memory in own.items()
-            if row is not None and not self.seen[row]
+            for row, memory in memories.items()
+            if matches_filter(filter, memory)
+            and self._row(self.scope_of(row), memory.id) == row  # the session has it elsewhere
         }
 
 

@@ -292,7 +292,7 @@ class JoinedIndex(ScopeIndex):
         for number, index in enumerate(indexes):
             parts.append((len(ids), index))
             sessions = columns["session"][len(ids) : len(ids) + len(index.ids)]
-            sessions[sessions != NO_SESSION] += number
+            sessions[sessions != NO_SESSION] += number << 32  # beyond all positions
             ids += index.ids
             authors += index.authors
         return cls(ids, columns, authors, parts=parts)
@@ -307,12 +307,9 @@ class JoinedIndex(ScopeIndex):
 
     @override
     def highest(self, rows: Rows, values: Floats | Rows, limit: int) -> Rows:
-        starts = rows.searchsorted([start for start, _ in self.parts])
-        lists = zip(starts, [*starts[1:], len(rows)], strict=True)
-        places = np.concatenate([start + best(values[start:end], limit) for start, end in lists])
-        # else what ties in the last scope would leave no room for the others'
-        places = places[np.argsort([self.ids[row] for row in rows[places]], kind="stable")]
-        return rows[places[best(values[places], limit)]]
+        # of those that tie the newest, else the last scope's would leave no room for the others'
+        order = np.lexsort((self.columns["created"][rows], values))
+        return rows[order[::-1][:limit]]
 
 
 def _indexed(entries: Sequence[Entry]) -> ScopeIndex:

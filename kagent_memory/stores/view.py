@@ -143,19 +143,13 @@ class View(ABC):
         return await run_in_thread(size + ENTRY_WEIGHT * len(fresh or ()), search)
 
     @abstractmethod
-    async def memories(
-        self, ids: Sequence[str], *, superseded: bool = False
-    ) -> Mapping[str, Memory]:
+    async def memories(self, ids: Sequence[str], *, hidden: bool = False) -> Mapping[str, Memory]:
         """Return the visible ones of these memories, whether the filter lets them through or not;
-        with `superseded` also those no longer active.
+        with `hidden` also those that have expired or are no longer active.
 
         Raises:
             Stale: the scope was written to since what this view answered from.
         """
-
-    @abstractmethod
-    async def under(self, filter: Filter, now: datetime) -> View:
-        """Return a view of the same scope with another filter and time, which is never stale."""
 
 
 class MemoriesView(View):
@@ -238,14 +232,7 @@ class MemoriesView(View):
         return await self._nearest(VectorColumn(space.dimensions), queries, limit, rows)
 
     @override
-    async def memories(
-        self, ids: Sequence[str], *, superseded: bool = False
-    ) -> Mapping[str, Memory]:
-        visible = self.index.visible(self._now, superseded=superseded, among=ids)
-        visible_ids = {*self.index.ids_of(visible)}
-        return {id: self._memories[id] for id in ids if id in visible_ids}
-
-    @override
-    async def under(self, filter: Filter, now: datetime) -> MemoriesView:
-        known = self.source, self.scope, self._memories, self.index
-        return MemoriesView(*known, vectors=self._vectors, filter=filter, now=now)
+    async def memories(self, ids: Sequence[str], *, hidden: bool = False) -> Mapping[str, Memory]:
+        rows = self.index.rows_of(ids)
+        known = self.index.ids_of(rows if hidden else rows[self.seen[rows]])
+        return {id: self._memories[id] for id in known}

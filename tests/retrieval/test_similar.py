@@ -21,5 +21,5 @@ async def test_turns_take_no_place_among_a_facts_neighbours() -> None:
     stored = [memory("a", "owns a kayak and a boat"), memory("b", "drinks tea"), *turns]
     store: Any = SimpleNamespace(vectors=dict)
     view = await MemoriesView.of(store, Scope("", "ada", "app"), stored, now=NOW)
-    near, _ = await neighbours(view, None, [memory("new", "I paddle a kayak")])
+    near = await neighbours(view, None, [memory("new", "I paddle a kayak")])
     assert [[each.id for each, _ in alike] for alike in near.values()] == [["a"]]

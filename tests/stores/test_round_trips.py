@@ -55,7 +55,7 @@ async def test_neighbours_of_twenty_facts_cost_as_much_as_of_one(store, trips, e
     asked: list[int] = []
     for some in (facts[:1], facts[:1], facts):
         trips.clear()
-        near, _ = await neighbours(await store.memories.view(SCOPE, now=NOW), vectors, some)
+        near = await neighbours(await store.memories.view(SCOPE, now=NOW), vectors, some)
         asked.append(len(trips))
     assert asked[2] == asked[1]
     assert all(near[place] for place in range(20))

@@ -26,7 +26,6 @@ _NEAR_DAY = 1.5  # times what the month is worth
 _ASKS = 0.3  # of what a long turn is worth is taken off one that asks
 _PREFERENCE = 0.3  # what a stated preference is worth beside a long turn's 1
 _FIRST_HITS = 5
-_ROUNDING = 1e-9  # of equal sums
 # In keyword mode, the neighbours of matching turns are answers too when the query has this many
 # terms that the scope knows: a question may be answered by the next turn, a look-up of a word may
 # not.
@@ -96,21 +95,16 @@ class Ranking:
         if not (table.rows == row).any():
             return {"legs": [], "scores": {}}
         place = int(table.rows.searchsorted(row))
-        cosine, words = float(table.cosines[place]), float(table.counts[place] @ table.idf)
-        others = table.text.matches.counts @ table.idf
-        why: dict[str, Any] = {"legs": []}
-        if table.counts[place].any():
-            why["legs"].append("text")
-            why["text_rank"] = 1 + int((others > words + _ROUNDING).sum())
-        if cosine == cosine:  # NaN is not
-            why["legs"].append("vector")
-            why["vector_rank"] = 1 + int((table.near.full.cosines > cosine).sum())
-            why["cosine"] = round(cosine, 6)
-        if table.dated[place]:
-            why["legs"].append("date")
+        found_by = {
+            "text": table.counts[place].any(),
+            "vector": not math.isnan(table.cosines[place]),
+            "date": table.dated[place],
+        }
         signs = {name: float(values[place]) for name, values in self.signs.items()}
-        why["scores"] = {name: value / self.highest for name, value in signs.items() if value}
-        return why
+        return {
+            "legs": [name for name, has_found in found_by.items() if has_found],
+            "scores": {name: value / self.highest for name, value in signs.items() if value},
+        }
 
 
 def rank(

@@ -154,8 +154,10 @@ async def with_sources(
     successors: dict[int, int] = {}
     fresh = [row for row in chain(*facts.values()) if row not in known]
     while fresh:
-        loaded = await view.memories(fresh, superseded=True)
-        known |= {row: fact for row, fact in loaded.items() if fact.state == "active"}
+        loaded = await view.memories(fresh, hidden=True)
+        known |= {
+            row: fact for row, fact in loaded.items() if fact.state == "active" and view.seen[row]
+        }
         later = {
             row: successor
             for row, fact in loaded.items()

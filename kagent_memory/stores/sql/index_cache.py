@@ -19,7 +19,7 @@ from ...errors import KagentMemoryError
 from ...records import Scope
 from ..index import ENTRY_WEIGHT, Entry, ScopeIndex
 from ..vectors import ROW_BYTES, VectorColumn
-from .index_reads import Changes, SqlIndexReads, Stand
+from .index_reads import UNSEEN, Changes, SqlIndexReads, Stand
 
 LOAD_ROWS = 250
 MAX_PACKED_BYTES = 64 * 2**20
@@ -39,7 +39,7 @@ class Cached:
     """Index and vectors of a scope, as the cache keeps them.
 
     Attributes:
-        stand: which state of the scope the index holds; None: nothing was loaded yet.
+        stand: which state of the scope the index holds.
         news: how many memories the index took in since it was packed.
         vectors: by the number of their embedding space.
         unread: the memories whose vectors are being read, and that were not written meanwhile.
@@ -48,7 +48,7 @@ class Cached:
 
     scope: Scope
     index: ScopeIndex = field(default_factory=ScopeIndex)
-    stand: Stand | None = None
+    stand: Stand = UNSEEN
     news: int = 0
     vectors: dict[int, VectorColumn] = field(default_factory=dict[int, VectorColumn])
     unread: set[str] = field(default_factory=set[str])
@@ -65,8 +65,8 @@ class Cached:
         """Return the vectors of an embedding space, whole or in part, unless others have been set
         since they were read.
         """
-        column, mark = self.vectors.get(space_number), self.stand and self.stand.mark
-        return column if column is not None and column.mark == mark else None
+        column = self.vectors.get(space_number)
+        return column if column is not None and column.mark == self.stand.mark else None
 
     async def update(
         self,
@@ -146,8 +146,8 @@ class IndexCache:
                 if self._packing:
                     await asyncio.wait(self._packing)
                 for cached in [*self._cached.values()]:
-                    if cached.news >= MIN_PACKED and cached.stand is not None:
-                        await self._pack(cached, cached.stand, cached.index)
+                    if cached.news >= MIN_PACKED:
+                        await self._pack(cached)
         await cancel_and_wait(*self._loading, *self._packing)
         self._cached.clear()
 
@@ -186,9 +186,9 @@ class IndexCache:
         if (cached := self._cached.get(scope.id)) is None:
             self._cached[scope.id] = cached = Cached(scope)
         since = cached.stand
-        changes = await reads.changes(scope, since) if since else None
+        changes = await reads.changes(scope, since) if since is not UNSEEN else None
         async with cached.lock:  # one loads for all who wait
-            if since is None or cached.stand != since:
+            if since is UNSEEN or cached.stand != since:
                 changes = await reads.changes(scope, cached.stand)
             cached.steady = changes is not None and changes.stand.is_at(cached.stand)
             telemetry.cache_looked_up("text", hit=cached.steady)
@@ -214,16 +214,13 @@ class IndexCache:
         if self._cached.get(cached.scope.id) is cached:
             self._cached[cached.scope.id] = cached
         since = (len(cached.index.ids) - cached.news) // PACKED_SHARE
-        if (
-            cached.news >= max(MIN_PACKED, since)
-            and len(self._packing) < PACKING_AT_ONCE
-            and cached.stand is not None
-        ):
-            _start(self._packing, self._pack(cached, cached.stand, cached.index))
+        if cached.news >= max(MIN_PACKED, since) and len(self._packing) < PACKING_AT_ONCE:
+            _start(self._packing, self._pack(cached))
             cached.news = 0
 
-    async def _pack(self, cached: Cached, stand: Stand, index: ScopeIndex) -> None:
-        packed = await run_in_thread(LONG, index.packed)
+    async def _pack(self, cached: Cached) -> None:
+        stand = cached.stand
+        packed = await run_in_thread(LONG, cached.index.packed)
         if len(packed) > MAX_PACKED_BYTES:
             return
         try:
@@ -292,8 +289,6 @@ class IndexCache:
         are marked as they were when the oldest of them was read.
         """
         index, stand = cached.index, cached.stand
-        if stand is None:  # it holds nothing
-            return VectorColumn(dimensions)
         column = cached.column(space_number)
         if column is not None and column.is_whole:  # another search read it meanwhile
             return column

@@ -11,10 +11,10 @@ import numpy as np
 
 from ...records import Filter, Memory, Scope, Vector
 from ..codec import ids_in, known
-from ..columns import Floats
+from ..columns import Mask
 from ..index import Entry, ScopeIndex
 from ..values import Behind, Stale
-from ..vectors import Halves
+from ..vectors import Halves, Nearest
 from .session import Database, Part, Row, Transaction, reading, run
 from .spaces import SqlEmbeddingSpaces
 
@@ -35,12 +35,13 @@ class Stand(NamedTuple):
     erased: int
     mark: int
 
-    def is_at(self, other: Stand | None) -> bool:
+    def is_at(self, other: Stand) -> bool:
         """Return True if the memories are those of the other, whatever became of vectors."""
-        return other is not None and self[:3] == other[:3]
+        return self[:3] == other[:3]
 
 
-_UNSEEN = Stand(b"", 0, 0, 0)
+UNSEEN = Stand(b"", 0, 0, 0)
+"""Of a scope of which nothing was read yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +94,14 @@ class SqlIndexReads(Part):
         self.spaces = spaces
 
     @reading
-    async def changes(
-        self, session: Transaction, scope: Scope, since: Stand | None
-    ) -> Changes | None:
+    async def changes(self, session: Transaction, scope: Scope, since: Stand) -> Changes | None:
         """Return what happened since; None: the scope holds nothing.
 
         Raises:
             Behind: this database has not seen as much.
         """
-        seen = (since or _UNSEEN)._asdict()
-        rows = await session.rows("scope_changes", **seen)
-        _check_not_older(rows, since if self._may_lag else None)
+        rows = await session.rows("scope_changes", **since._asdict())
+        _check_not_older(rows, since if self._may_lag else UNSEEN)
         if not rows:
             return None
         [row] = rows
@@ -175,27 +173,29 @@ class SqlIndexReads(Part):
         scope: Scope,
         space_number: int,
         vectors: Sequence[Vector],
-        *,
         limit: int,
-        hidden: Sequence[str],
-    ) -> list[tuple[Sequence[str], Floats]]:
-        """Return the ids and cosines of the nearest of all of the scope's vectors but the hidden
-        ones, found by the database; only where it `has_nearest`.
+        index: ScopeIndex,
+        visible: Mask,
+    ) -> list[Nearest]:
+        """Return the nearest of the visible rows of a scope's index to each vector, found by the
+        database; only where it `has_nearest`.
         """
-        values = {"vectors": vectors, "limit": limit, "hidden": hidden}
-        rows, _ = await self._rows(scope, "search_vector", space_number, None, **values)
-        hits: list[tuple[Sequence[str], Floats]] = [((), np.empty(0)) for _ in vectors]
+        values = {"vectors": vectors, "limit": limit, "hidden": index.ids_of(~visible)}
+        rows, _ = await self._rows(scope, "search_vector", space_number, UNSEEN, **values)
+        answers = [Nearest() for _ in vectors]
         for row in rows:
+            near = np.array([*map(index.row_of, ids_in(row["ids"]))], np.int64)
             cosines = np.array(row["scores"], np.float64) / 1e6
-            hits[row["number"] - 1] = ids_in(row["ids"]), cosines
-        return hits
+            # it may have a memory that came since
+            answers[row["number"] - 1] = Nearest(near[near >= 0], cosines[near >= 0])
+        return answers
 
     async def _rows(
         self,
         scope: Scope,
         query: str,
         space_number: int,
-        since: Stand | None = None,
+        since: Stand = UNSEEN,
         **values: object,
     ) -> tuple[Sequence[Row], np.dtype[np.float16]]:
         """Return the rows of a query of vectors, and the type of the numbers in them.
@@ -206,7 +206,7 @@ class SqlIndexReads(Part):
 
         async def read(session: Transaction) -> tuple[Sequence[Row], np.dtype[np.float16]]:
             rows = await session.rows(query, space=space_number, **values)
-            _check_not_older(rows, since if self._may_lag else None)
+            _check_not_older(rows, since if self._may_lag else UNSEEN)
             return rows, session.session.half
 
         reading_rows = run(self.reads, read, scope, write=False)
@@ -217,13 +217,13 @@ def _stand(row: Row) -> Stand:
     return Stand(bytes(row["salt"]), row["version"], row["erased"], row["mark"])
 
 
-def _check_not_older(found: Sequence[Row], since: Stand | None) -> None:
+def _check_not_older(found: Sequence[Row], since: Stand) -> None:
     """Check that a reader's next answer does not come from before the last one.
 
     Raises:
         Behind: the database holds an older version of the scope, or another scope's row.
     """
-    if since is None:
+    if since is UNSEEN:
         return
     if not found or bytes(found[0]["salt"]) != since.salt or found[0]["version"] < since.version:
         raise Behind

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-import numpy as np
 from typing_extensions import override
 
 from ...records import Filter, Memory, Vector
 from ..codec import bounded
 from ..spaces import checked_vector
+from ..values import EARLIEST
 from ..view import Nearest, Stale, View
 from .index_cache import Cached
 
@@ -62,31 +62,17 @@ class ScopeView(View):
             self._cached, space_number, dimensions, self._reads, trusted=trusted
         )
         if column is None:
-            return await self._nearest_by_database(space_number, checked, bounded(limit))
+            return await self._reads.nearest(
+                self.scope, space_number, checked, bounded(limit), self.index, self.visible
+            )
         self._searched_vectors |= trusted
         return await self._nearest(column, checked, limit)
 
-    async def _nearest_by_database(
-        self, space_number: int, vectors: Sequence[Vector], limit: int
-    ) -> list[Nearest]:
-        """Ask the database, which is told what is not searched."""
-        index = self.index
-        hidden = index.ids_of(~self.visible)
-        hits = await self._reads.nearest(
-            self.scope, space_number, vectors, limit=limit, hidden=hidden
-        )
-        answers: list[Nearest] = []
-        for ids, cosines in hits:
-            near = np.array([*map(index.row_of, ids)], np.int64)
-            answers.append(Nearest(near[near >= 0], cosines[near >= 0]))
-        return answers
-
     @override
-    async def memories(
-        self, ids: Sequence[str], *, superseded: bool = False
-    ) -> Mapping[str, Memory]:
-        if self._trusted is None or superseded:
-            return await self.source.get(self.scope, ids, now=self._now, superseded=superseded)
+    async def memories(self, ids: Sequence[str], *, hidden: bool = False) -> Mapping[str, Memory]:
+        if self._trusted is None or hidden:
+            now = EARLIEST if hidden else self._now
+            return await self.source.get(self.scope, ids, now=now, superseded=hidden)
         stand, self._trusted = self._trusted, None
         try:
             return await self._reads.unchanged(
@@ -95,7 +81,3 @@ class ScopeView(View):
         except Stale:
             self._store.indexes.unsettle(self.scope)
             raise
-
-    @override
-    async def under(self, filter: Filter, now: datetime) -> View:
-        return await self.source.view(self.scope, filter=filter, now=now)
