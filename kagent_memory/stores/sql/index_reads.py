@@ -153,7 +153,7 @@ class SqlIndexReads(Part):
         return {id: memories[id] for id in wanted if id in memories}
 
     async def vectors(
-        self, scope: Scope, space_number: int, stand: Stand | None, ids: Sequence[str]
+        self, scope: Scope, space_number: int, stand: Stand, ids: Sequence[str]
     ) -> VectorPage:
         """Return the vectors of these memories of a scope.
 
@@ -163,7 +163,7 @@ class SqlIndexReads(Part):
         """
         rows, half = await self._rows(scope, "vectors_of", space_number, stand, ids=ids)
         if not rows:  # it was erased meanwhile
-            return VectorPage((stand or _UNSEEN).mark, (), np.empty(0, np.float16))
+            return VectorPage(stand.mark, (), np.empty(0, np.float16))
         [row] = rows
         numbers = np.frombuffer(row["sent"] or b"", half)
         return VectorPage(row["mark"], ids_in(row["ids"] or ""), numbers)
@@ -195,7 +195,7 @@ class SqlIndexReads(Part):
         scope: Scope,
         query: str,
         space_number: int,
-        since: Stand = UNSEEN,
+        since: Stand,
         **values: object,
     ) -> tuple[Sequence[Row], np.dtype[np.float16]]:
         """Return the rows of a query of vectors, and the type of the numbers in them.

@@ -40,7 +40,7 @@ from ..values import (
 from ..view import View
 from . import forgetting, maintenance, write_queries
 from .index_cache import IndexCache
-from .index_reads import SqlIndexReads, Stand
+from .index_reads import UNSEEN, SqlIndexReads, Stand
 from .row_codec import MEMORIES, Row, to_scope
 from .scope_view import ScopeView
 from .session import Database, Part, Transaction, reading, run, writing
@@ -218,7 +218,7 @@ class SqlMemoryStore(Part, MemoryStore):
     async def vectors(
         self, scope: Scope, space_number: int, ids: Sequence[str]
     ) -> Mapping[str, Vector]:
-        page = await self.index_reads.vectors(scope, space_number, None, known(ids))
+        page = await self.index_reads.vectors(scope, space_number, UNSEEN, known(ids))
         if not page.ids:
             return {}
         vectors = page.vectors.astype(np.float32).reshape(len(page.ids), -1)
