@@ -38,87 +38,55 @@ class KeepingContract(ContractPart):
         """Expired and unpopular ones go, popular ones get their TTL anew, pinned and living ones
         stay.
         """
-        other, end = home.elsewhere(), home.at(home.now + 15 * DAY)
-        unpopular, popular, pinned, living, endless = (
-            a_memory(name, ttl_days=days, pinned=name == "pinned")
-            for name, days in (
-                ("unpopular", 15),
-                ("popular", 7),
-                ("pinned", 1),
-                ("living", 30),
-                ("endless", None),
+        other, end, prune = home.elsewhere(), home.now + 15 * DAY, home.store.memories.prune
+        days = {"unpopular": 15, "popular": 7, "pinned": 1, "living": 30, "endless": None}
+        ids = {name: new_id() for name in days}
+        await home.add(
+            *(
+                a_memory(name, id=ids[name], ttl_days=ttl, pinned=name == "pinned")
+                for name, ttl in days.items()
             )
         )
-        memories = (unpopular, popular, pinned, living, endless)
-        await home.add(*memories)
         [theirs] = await other.write("theirs", ttl_days=1)
-        await home.deliver(unpopular.id, times=9)
-        await home.deliver(popular.id, times=10)
-        await home.count(retrieved={unpopular.id: 1})
-
-        prune, expected = home.store.memories.prune, Pruned(deleted=2, extended=1)
-        assert (
-            await prune(
-                now=other.at(home.now + DAY - timedelta(microseconds=1)).now, popular_after=10
-            )
-            == Pruned()
-        )
-        assert await prune(now=end.now, popular_after=10, dry_run=True) == expected
-        assert set(await home.contents()) == {memory.content for memory in memories}
-        done = await prune(now=end.now, popular_after=10)
+        await home.deliver(ids["unpopular"], times=9)
+        await home.deliver(ids["popular"], times=10)
+        early = home.now + DAY - timedelta(microseconds=1)
+        assert await prune(now=early, popular_after=10) == Pruned()
+        expected = Pruned(deleted=2, extended=1)
+        assert await prune(now=end, popular_after=10, dry_run=True) == expected
+        assert set(await home.contents()) == days.keys()
+        done = await prune(now=end, popular_after=10)
         assert done == expected
-        named = {(gone.scope, gone.memory_id, gone.reason) for gone in done.gone}
-        assert named == {(home.scope, unpopular.id, "expired"), (other.scope, theirs.id, "expired")}
-        assert await prune(now=end.now, popular_after=10) == Pruned()
-
-        assert await home.visible(*(memory.id for memory in memories)) == {
-            memory.id for memory in memories[1:]
-        }
-        kept = await home.get(popular.id)
-        assert (kept.expires_at, kept.usage.delivered, kept.usage.delivered_total) == (
-            end.now + 7 * DAY,
-            0,
-            10,
-        )
-        assert (await home.get(living.id)).expires_at == home.now + 30 * DAY
+        gone = {(one.scope, one.memory_id, one.reason) for one in done.gone}
+        unpopular = ids.pop("unpopular")
+        assert gone == {(home.scope, unpopular, "expired"), (other.scope, theirs.id, "expired")}
+        assert await prune(now=end, popular_after=10) == Pruned()
+        assert await home.visible(unpopular, *ids.values()) == {*ids.values()}
+        kept = await home.get(ids["popular"])
+        assert (kept.expires_at, kept.usage.delivered) == (end + 7 * DAY, 0)
+        assert kept.usage.delivered_total == 10
+        assert (await home.get(ids["living"])).expires_at == home.now + 30 * DAY
         assert await other.contents() == []
 
     async def test_an_eviction_leaves_as_many_as_it_should(self, home: ScopedStore) -> None:
         """The first of those that are named, unless they are pinned or not visible; as a dry run
         tells.
         """
-        other = home.elsewhere()
-        if await is_refused(home.store.memories.evict(home.scope, [], keep=9, now=home.now)):
+        other, evict = home.elsewhere(), home.store.memories.evict
+        if await is_refused(evict(home.scope, [], keep=9, now=home.now)):
             return
-        first, second, third = (
-            a_memory(name, session_id="s", event_ids=(name,)) for name in ("a", "b", "c")
-        )
-        pinned, past, expired = (
-            a_memory("p", pinned=True),
-            a_memory("old"),
-            a_memory("e", ttl_days=1),
-        )
-        await home.add(first, second, third, pinned, past, expired)
+        first, second, third = await home.write("a", "b", "c", session_id="s")
+        [pinned], [past] = await home.write("p", pinned=True), await home.write("old")
+        [expired] = await home.write("e", ttl_days=1)
         await other.write("theirs")
         await home.apply(superseding(past, third))
         later, version = home.at(home.now + DAY), await home.version()
-        wanted = [
-            pinned.id,
-            past.id,
-            expired.id,
-            new_id(),
-            "unknown",
-            first.id,
-            first.id,
-            second.id,
-            third.id,
-        ]
+        hidden = [pinned.id, past.id, expired.id, new_id(), "unknown"]
+        wanted = [*hidden, first.id, first.id, second.id, third.id]
         for keep, gone in ((9, ()), (2, (first.id, second.id)), (2, ())):
             for dry_run in (True, False):
-                erased = await home.store.memories.evict(
-                    home.scope, wanted, keep=keep, now=later.now, dry_run=dry_run
-                )
-                assert erased == gone
+                options: dict[str, Any] = {"keep": keep, "now": later.now, "dry_run": dry_run}
+                assert await evict(home.scope, wanted, **options) == gone
         assert await home.version() > version
         assert set(await later.contents()) == {"c", "p"}
         assert await other.contents() == ["theirs"]

@@ -234,7 +234,6 @@ PAIRS = {
     "user": (HOME, Scope("acme", "bob", "notes")),
     "app": (HOME, Scope("acme", "ann", "other")),
     "longer": (HOME, Scope("acme-corp", "ann", "notes")),
-    "shorter": (HOME, Scope("acme", "an", "notes")),
     "case": (HOME, Scope("Acme", "ann", "notes")),
     "trailing space": (HOME, Scope("acme", "ann ", "notes")),
     "swapped": (HOME, Scope("ann", "acme", "notes")),
@@ -242,9 +241,7 @@ PAIRS = {
     "one letter": (HOME, Scope("acm_", "an_", "note_")),
     "empty": (HOME, Scope("", "", "")),
     "separator": (Scope("a::b", "c", "d"), Scope("a", "b::c", "d")),
-    "slash": (Scope("a", "b/c", "d"), Scope("a", "b", "c/d")),
     "joined": (Scope("ab", "c", ""), Scope("a", "bc", "")),
-    "moved": (Scope("", "x", ""), Scope("x", "", "")),
     "composed": (Scope("t", "\u00e9", "d"), Scope("t", "e\u0301", "d")),
     "very long": (Scope("t" * 1023 + "a", "u", "d"), Scope("t" * 1023 + "b", "u", "d")),
 }
@@ -268,17 +265,8 @@ class IsolationContract(ContractPart):
         assert await other.contents() == await other.unembedded(unused) == await other.jobs() == []
         assert await other.nearest(space, 1, 0) == []
         matches = await other.text("tea", "green")
-        assert (
-            matches.documents,
-            matches.average_length,
-            matches.frequencies,
-            matches.matches,
-        ) == (
-            0,
-            0.0,
-            {},
-            {},
-        )
+        assert (matches.documents, matches.average_length) == (0, 0.0)
+        assert (matches.frequencies, matches.matches) == ({}, {})
         assert await other.features(memory.id, reach=3) == {}
         assert await other.taken("s", "e") == frozenset()
         assert list(await home.store.memories.history(other.scope, memory.id)) == []

@@ -99,7 +99,7 @@ def test_a_kill_at_a_named_point_loses_and_doubles_nothing(store_uri: str, point
     assert [content for content, _ in memories_of(store_uri)] == expected()
 
 
-@pytest.mark.parametrize("wanted", [6, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("wanted", [3, pytest.param(100, marks=pytest.mark.slow)])
 def test_kills_at_random_moments_lose_and_double_nothing(store_uri: str, wanted: int):
     """However often and whenever a process is killed, each fact is in the end stored once."""
     chance = random.Random(20261121)

@@ -127,28 +127,27 @@ from kagent_memory.errors import ConfigurationError
 from kagent_memory.stores.libsql import LibSQLStore
 if os.getuid() == 0:
     os.setuid(65534)  # root may write anything
-try:
-    asyncio.run(LibSQLStore.open("libsql:///" + sys.argv[1]))
-except ConfigurationError as error:
-    print(error)
+for path in sys.argv[1:]:
+    try:
+        asyncio.run(LibSQLStore.open("libsql:///" + path))
+    except ConfigurationError as error:
+        print(error)
 """
 
 
-@pytest.mark.parametrize(
-    ("file_mode", "directory_mode"), [(0o444, 0o777), (0o000, 0o777), (0o666, 0o555)]
-)
-def test_a_file_that_may_not_be_written_is_a_configuration_error(
-    open_folder, file_mode, directory_mode
-):
+def test_a_file_that_may_not_be_written_is_a_configuration_error(open_folder):
     """A file or directory without the rights is told with what to change."""
-    path = open_folder / "memory.db"
-    path.touch()
-    path.chmod(file_mode)
-    path.parent.chmod(directory_mode)
-    command = [sys.executable, "-c", OPEN_READ_ONLY, str(path)]
+    paths = [open_folder / str(number) / "memory.db" for number in range(3)]
+    for path, modes in zip(paths, ((0o444, 0o777), (0o000, 0o777), (0o666, 0o555)), strict=True):
+        path.parent.mkdir()
+        path.touch()
+        path.chmod(modes[0])
+        path.parent.chmod(modes[1])
+    command = [sys.executable, "-c", OPEN_READ_ONLY, *map(str, paths)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    path.parent.chmod(0o755)
-    assert "readable and writable for this user" in done.stdout
+    for path in paths:
+        path.parent.chmod(0o755)
+    assert done.stdout.count("readable and writable for this user") == 3
 
 
 # -- migrations ---------------------------------------------------------------------------------
