@@ -10,8 +10,7 @@ from typing import Any
 from ..language.preferences import states_preference
 from ..records import Fact, Memory, new_id
 from ..retrieval.ranking.importance import clamped, idle_days
-from ..settings import MemorySettings
-from ..settings.policies import TAG
+from ..settings import TAG, MemorySettings
 from ..stores.codec import expiry, renewed
 
 FADED_BELOW = 0.05

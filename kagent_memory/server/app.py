@@ -19,8 +19,7 @@ from . import (
     oversight,
     pages,
 )
-from .admission import Admission
-from .auth import Access
+from .auth import Access, Admission
 from .mcp_endpoint import McpEndpoint
 from .middleware import Gate
 from .probes import add_probes

@@ -30,8 +30,7 @@ from starlette.exceptions import HTTPException
 
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, InvalidInput, KagentMemoryError, NotFound
-from .admission import LONG_BODY, MAX_OPEN, Admission
-from .auth import LOCAL, Caller, check_binding
+from .auth import LOCAL, LONG_BODY, MAX_OPEN, Admission, Caller, check_binding
 from .error_responses import log_defect, printable
 from .kagent import VERBS, size_of
 from .kagent_wire import DIMENSIONS, check_count, check_width

@@ -10,8 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .admission import LONG_BODY, Admission
-from .auth import Caller
+from .auth import LONG_BODY, Admission, Caller
 from .error_responses import answer_to
 
 PROBES = frozenset({"/healthz", "/readyz"})

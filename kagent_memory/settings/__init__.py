@@ -28,7 +28,6 @@ from ..errors import ConfigurationError
 from ..records import MEMORY_TYPES, Origin
 from . import kagent_config
 from .kagent_config import EmbeddingConfig
-from .policies import POLICIES, TAG, PolicyName
 
 logger = logging.getLogger(__name__)
 DEFAULT_URI = "libsql:///memory.db"
@@ -39,6 +38,21 @@ TURSO = (".turso.io", ".turso.tech")
 MISTAKEN = ("KAGENT_MEMORY_URL", "KAGENT_MEMORY_DATABASE_URL", "KAGENT_MEMORY_DB_URL")
 SECRETS = {"encryption_keys"}  # settings that no URI may hold
 NEAR = 0.8  # how alike two names must be for one to be taken for a misspelling of the other
+PolicyName: TypeAlias = Literal["kagent", "archive", "tiers"]
+
+TAG = "tag="
+POLICIES: Mapping[str, Mapping[str, int | float]] = {
+    "kagent": {},
+    "archive": {"ttl_days": 0},
+    "tiers": {
+        "ttl_days": 90,
+        "short_term_hours": 24.0,
+        "half_life_days": 30.0,
+        "max_memories": 10_000,
+        "prune_every_hours": 168.0,
+    },
+}
+"""Values of what the settings do not say; the settings' own defaults are kagent's."""
 
 
 def _off(value: object) -> object:

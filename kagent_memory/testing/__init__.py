@@ -11,8 +11,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .frozen_clock import FrozenClock
-from .scripted_models import HashEmbedder, ScriptedLlm
+from .stand_ins import FrozenClock, HashEmbedder, ScriptedLlm
 
 if TYPE_CHECKING:
     from .agents import Chat, RehearsedModel, ScriptedModel, call, in_memory_service

@@ -10,7 +10,7 @@ import pytest
 
 from ..adk.service import KagentMemoryService
 from .agents import in_memory_service
-from .frozen_clock import FrozenClock
+from .stand_ins import FrozenClock
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kagent_memory import Memories, Scope
-from kagent_memory.testing.scripted_models import HashEmbedder, ScriptedLlm
+from kagent_memory.testing import HashEmbedder, ScriptedLlm
 
 ANN = Scope("", "ann", "demo")
 NOTES = [

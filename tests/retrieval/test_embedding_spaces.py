@@ -11,7 +11,7 @@ import pytest
 from kagent_memory import Memories, Scope
 from kagent_memory.errors import ModelUnavailable
 from kagent_memory.retrieval.embedding_spaces import StoreEmbedder
-from kagent_memory.testing.scripted_models import HashEmbedder
+from kagent_memory.testing import HashEmbedder
 
 ADA = Scope("acme", "ada", "notes")
 BOB = Scope("rival", "bob", "notes")

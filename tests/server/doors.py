@@ -17,8 +17,7 @@ import httpx
 from google.protobuf.json_format import MessageToDict, ParseDict
 
 from kagent_memory.memories import Memories
-from kagent_memory.server.admission import Admission
-from kagent_memory.server.auth import Access
+from kagent_memory.server.auth import Access, Admission
 from kagent_memory.server.grpc_service import SERVICE, methods, serving
 
 from .ground import client_of, item

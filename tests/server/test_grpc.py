@@ -20,8 +20,7 @@ from grpc_tools import protoc
 
 from kagent_memory.memories import Memories
 from kagent_memory.server import grpc_service
-from kagent_memory.server.admission import MAX_OPEN
-from kagent_memory.server.auth import Access
+from kagent_memory.server.auth import MAX_OPEN, Access
 from kagent_memory.server.grpc_service import SERVICE, descriptors, methods
 
 from .doors import GrpcCaller, served_channel

@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kagent_memory.memories import Memories
-from kagent_memory.server import admission, middleware
+from kagent_memory.server import auth, middleware
 from kagent_memory.server.auth import Access
 
 from .ground import Clock, axis, client_of, item, served
@@ -197,8 +197,8 @@ def held() -> Held:
 @pytest.fixture
 async def many(held: Held, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[httpx.AsyncClient]:
     """A client with any number of connections to a server with few slots and the held route."""
-    monkeypatch.setattr(admission, "MAX_RUNNING", 32)
-    monkeypatch.setattr(admission, "MAX_OPEN", 8)
+    monkeypatch.setattr(auth, "MAX_RUNNING", 32)
+    monkeypatch.setattr(auth, "MAX_OPEN", 8)
     server = served(_opened, Access(trusted_proxy=True), routes={"/held": held.answer})
     base = await asyncio.to_thread(server.__enter__)
     limits = httpx.Limits(max_connections=None)

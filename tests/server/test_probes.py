@@ -21,7 +21,7 @@ from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
 from kagent_memory.server import probes
 from kagent_memory.server.auth import Access
-from kagent_memory.testing.scripted_models import HashEmbedder
+from kagent_memory.testing import HashEmbedder
 
 from .ground import Clock, client_of, let_in
 

@@ -25,7 +25,7 @@ from kagent_memory import (
 from kagent_memory.memories import export_file
 from kagent_memory.memories.transfer import Imported
 from kagent_memory.remote import open_memories
-from kagent_memory.server import transfer
+from kagent_memory.server import api
 from kagent_memory.server.auth import Access
 from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import vector
@@ -164,7 +164,7 @@ class Held:
     """Memories whose import waits in the midst of it until it is let go on."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(transfer, "TELL_SECONDS", 0.01)
+        monkeypatch.setattr(api, "TELL_SECONDS", 0.01)
         monkeypatch.setattr(export_file, "PART", 50)
         self.calls, self.fails = 0, False
         self.is_waiting, self.is_cancelled = threading.Event(), threading.Event()
@@ -250,7 +250,7 @@ async def test_an_export_that_breaks_off_is_no_whole_one(monkeypatch):
         memories.store.memories.whole = breaks  # type: ignore[method-assign]
         return memories
 
-    monkeypatch.setattr(transfer, "SENT_AT_ONCE", 1000)
+    monkeypatch.setattr(api, "SENT_AT_ONCE", 1000)
     with served(opened) as address:
         async with await open_memories(address) as memories:
             lines = memories.export(tenant="acme")

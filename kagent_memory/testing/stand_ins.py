@@ -1,5 +1,5 @@
-"""The two models of a test without models: an embedder that hashes words, an LLM that answers from
-a script.
+"""What stands in for models and for time in a test: an embedder that hashes words, an LLM that
+answers from a script, a clock that is moved by hand.
 """
 
 from __future__ import annotations
@@ -7,13 +7,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ValidationError
 
-from ..checks import faults
+from ..checks import checked_time, faults
 from ..errors import ModelError
 from ..language.tokenizer import normalised
 from ..models.llm import Answer
@@ -117,3 +118,35 @@ class ScriptedLlm:
                 f"The script has {len(self._answers)} answers and was asked once more."
             )
         return self._answers[len(self.prompts) - 1]
+
+
+class FrozenClock:
+    """Stands still until it is moved; give it as `clock=`, so that a test decides when a memory
+    expires.
+
+    What waits for a later time, such as a retry or an inactivity timer, is due once the clock was
+    moved there.
+
+    Args:
+        now: the time to begin at, with a time zone.
+
+    Attributes:
+        now: the time it shows.
+
+    Raises:
+        InvalidInput: the time has no zone.
+    """
+
+    def __init__(self, now: datetime = datetime(2026, 1, 1, 12, tzinfo=UTC)) -> None:
+        self.now = checked_time(now)
+
+    def __call__(self) -> datetime:
+        """The time it shows, aware UTC."""
+        return self.now
+
+    def advance(
+        self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0
+    ) -> datetime:
+        """Move it on, and return the time it shows then."""
+        self.now += timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        return self.now
