@@ -19,7 +19,7 @@ SCOPES_AT_ONCE = 50
 ROWS_AT_ONCE = 200
 
 
-async def _pages(database: Database, statement: str, **values: Any) -> AsyncIterator[Sequence[Row]]:
+async def pages(database: Database, statement: str, **values: Any) -> AsyncIterator[Sequence[Row]]:
     """Yield the scopes that the named query finds, some at a time, in the order of their ids."""
     after: Scope | None = None
 
@@ -32,19 +32,7 @@ async def _pages(database: Database, statement: str, **values: Any) -> AsyncIter
         after = to_scope(rows[-1])
 
 
-async def prune(database: Database, *, now: datetime, popular_after: int, dry_run: bool) -> Pruned:
-    """Prune all scopes, each in a transaction of its own, since its writers wait for it: see
-    `MemoryStore.prune`.
-    """
-    total = Pruned()
-    script = partial(_prune, now=now, popular_after=popular_after, dry_run=dry_run)
-    async for rows in _pages(database, "expired_scopes", now=now):
-        pruned = [await run(database, script, to_scope(row), write=not dry_run) for row in rows]
-        total += sum(pruned, Pruned())
-    return total
-
-
-async def _prune(
+async def prune(
     session: Transaction, *, now: datetime, popular_after: int, dry_run: bool
 ) -> Pruned:
     """Erase what expired in a scope, or let it live on because it was delivered often enough."""
@@ -74,7 +62,7 @@ async def rotate(database: Database, *, dry_run: bool) -> Rotated:
         )
     scopes, rows = 0, 0
     reseal = partial(_reseal, header=ring.header)
-    async for page in _pages(database, "next_scopes", header=ring.header):
+    async for page in pages(database, "next_scopes", header=ring.header):
         for scope in (to_scope(row) for row in page if row["stale"]):
             scopes += 1
             while not dry_run and (done := await run(database, reseal, scope, write=True)):

@@ -280,9 +280,11 @@ class SqlMemoryStore(Part, MemoryStore):
 
     @override
     async def prune(self, *, now: datetime, popular_after: int, dry_run: bool = False) -> Pruned:
-        total = await maintenance.prune(
-            self.database, now=now, popular_after=popular_after, dry_run=dry_run
-        )
+        script = partial(maintenance.prune, now=now, popular_after=popular_after, dry_run=dry_run)
+        total = Pruned()
+        async for rows in maintenance.pages(self.database, "expired_scopes", now=now):
+            for scope in map(to_scope, rows):  # a transaction each, since its writers wait for it
+                total += await run(self.database, script, scope, write=not dry_run)
         if total.deleted and not dry_run:
             self.indexes.drop()
             await self.database.erase()

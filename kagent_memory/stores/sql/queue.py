@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from cachetools import TTLCache
 from typing_extensions import Unpack
@@ -121,7 +121,7 @@ class JobQueue(Part):
             scope, id, fence = due.pop(0)
             try:
                 mine = await self._take(
-                    scope, id, fence, owner, now=now, lease_seconds=lease_seconds
+                    scope, id=id, fence=fence, owner=owner, now=now, lease_seconds=lease_seconds
                 )
             except ConfigurationError as error:
                 # its key is missing: it waits, and holds up nobody else's
@@ -147,21 +147,10 @@ class JobQueue(Part):
         return [(to_scope(row), row["id"], row["fence"]) for row in rows]
 
     @writing
-    async def _take(
-        self,
-        session: Transaction,
-        scope: Scope,
-        id: str,
-        fence: int,
-        owner: str,
-        *,
-        now: datetime,
-        lease_seconds: float,
-    ) -> Job | None:
-        """Return the job leased to `owner`; None when somebody else was first."""
+    async def _take(self, session: Transaction, scope: Scope, **lease: Any) -> Job | None:
+        """Return the job that a lease is taken on; None when somebody else was first."""
         await session.send("lock_scope")
-        lease = {"owner": owner, "lease_seconds": lease_seconds}
-        row = await session.row("take_job", id=id, fence=fence, now=now, **lease)
+        row = await session.row("take_job", **lease)
         return None if row is None else session.codec.job(row)
 
     @writing

@@ -99,11 +99,12 @@ class SqlEmbeddingSpaces(Part, EmbeddingSpaces):
 
 async def embedding_spaces(session: Transaction) -> Sequence[EmbeddingSpace]:
     """Return all embedding spaces but the dropped ones, oldest first."""
-    rows = [dict[str, Any](row) for row in await session.rows("embedding_spaces")]
-    for row in rows:
-        if row["probe"] is not None:
-            row["probe"] = np.frombuffer(row["probe"], "<f4")
-    return [EmbeddingSpace(**row) for row in rows]
+    return [
+        EmbeddingSpace(
+            **dict[str, Any](row, probe=row["probe"] and np.frombuffer(row["probe"], "<f4"))
+        )
+        for row in await session.rows("embedding_spaces")
+    ]
 
 
 async def erase_vectors(
