@@ -47,6 +47,14 @@ def deciding(**decision: Any) -> Callable[[str], Any]:
     return answer
 
 
+def raised(outer: Exception, inner: Exception) -> Exception:
+    """Return an error as it is when another one was its cause."""
+    try:
+        raise outer from inner
+    except Exception as error:
+        return error
+
+
 class AsSaid:
     """A summary provider that takes each message for a fact, with these fields."""
 

@@ -17,7 +17,7 @@ from kagent_memory.memories import Memories
 from kagent_memory.records import Fact
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 
-from .ground import SCOPE, Replying, contents, opened, said, stated, taken_in
+from .ground import SCOPE, Replying, contents, opened, raised, said, stated, taken_in
 
 TALK = [said("Zoe arrives on Friday with her dog Bruno.", "e1"), said("Noted.", "e2", "agent")]
 
@@ -123,20 +123,13 @@ def invalid() -> Exception:
     raise AssertionError
 
 
-def chained(outer: Exception, inner: Exception) -> Exception:
-    try:
-        raise outer from inner
-    except Exception as error:
-        return error
-
-
 QUOTING: list[Exception] = [
     invalid(),
     KeyError("Vegetarierin"),
     RuntimeError("cannot read the answer: {'fact': 'Zoe arrives on Friday'}"),
     ModelError("Vegetarierin"),  # a word of the answer alone, which nobody said
     OSError("Vegetarierin"),
-    chained(ModelError("pydantic says: input_value='Vegetarierin'"), invalid()),
+    raised(ModelError("pydantic says: input_value='Vegetarierin'"), invalid()),
     UnicodeDecodeError("utf-8", b"Vegetarierin", 0, 1, "diagnosis"),
     ExceptionGroup("Vegetarierin", [invalid(), ValueError("diagnosis")]),
 ]

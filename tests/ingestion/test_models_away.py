@@ -18,7 +18,7 @@ from kagent_memory.memories import Memories
 from kagent_memory.models.failures import transient
 from kagent_memory.testing import FrozenClock, HashEmbedder
 
-from .ground import SCOPE, Replying, contents, opened, said, stated, taken_in
+from .ground import SCOPE, Replying, contents, opened, raised, said, stated, taken_in
 
 FACT = [said("Fact: The spare key is with Grace.", "e1")]
 
@@ -29,13 +29,6 @@ class Status(Exception):
     def __init__(self, place: str, status: Any) -> None:
         super().__init__("overloaded")
         setattr(self, place, status)
-
-
-def from_(outer: Exception, inner: Exception) -> Exception:
-    try:
-        raise outer from inner
-    except Exception as error:
-        return error
 
 
 PASSES: list[Exception] = [
@@ -51,8 +44,8 @@ PASSES: list[Exception] = [
     Status("code", 503),
     Status("status", 429),
     ModelUnavailable("away"),
-    from_(ModelError("no luck"), ConnectionError()),
-    from_(RuntimeError("no luck"), from_(ValueError("x"), TimeoutError())),
+    raised(ModelError("no luck"), ConnectionError()),
+    raised(RuntimeError("no luck"), raised(ValueError("x"), TimeoutError())),
     ExceptionGroup("several", [ValueError("x"), ConnectionError()]),
 ]
 LASTS: list[Exception] = [

@@ -27,18 +27,11 @@ def slot(message: Message) -> dict[str, str]:
     return {"subject": "user", "attribute": "home city"} if "live in" in message.text else {}
 
 
-@pytest.mark.parametrize("explicit", [True, False], ids=["saved", "in a session"])
-async def test_texts_that_differ_in_one_plain_word_all_stay(store_uri: str, explicit: bool):
+async def test_texts_that_differ_in_one_plain_word_all_stay(store_uri: str):
     """Without a model, texts that differ in a single word are never united."""
-    options = {"summary": AsSaid(), "llm": False}
-    async with opened(store_uri, **options) as memories:
-        if explicit:
-            for text in PAIRS:
-                await memories.add(SCOPE, [text])
-        else:
-            said = [Message(text=text, event_id=f"e{n}") for n, text in enumerate(PAIRS)]
-            await memories.remember(SCOPE, said, "s")
-        await memories.work(until_idle=True)
+    async with opened(store_uri, summary=AsSaid(), llm=False) as memories:
+        await memories.add(SCOPE, PAIRS[:2])
+        await taken_in(memories, [Message(text=text, event_id=text) for text in PAIRS[2:]])
         await memories.consolidate(SCOPE)
         assert (await contents(memories), list(await memories.jobs())) == (sorted(PAIRS), [])
 

@@ -59,6 +59,7 @@ PIECES = [
     *"aA0 \n.,-_/<{[\"'`#:&\u4e00\u0301İé",
     *("1/", "a-", "a.", "A1", "a\n", "<a", '{"a":', "://a:b", "。", "ok ", "not ", "may "),
     *("Anna ", "4111 ", "Hello. ", "in may 2024 ", "2024-01-01 ", "what is ", "password: "),
+    *("bye ", "thanks a lot "),
     *("password='a", "eyJaaaaaaaa.", "role: ", "System: ", "[/inst ", "P_A_S_T "),
     *("<PAST_CONVERSATIONS>a", "</PAST_CONVERSATIONS>", "a@b.", "AKIA", "-----BEGIN ", "\\u0061"),
     *("```json\n", "{ ", "[x", "[ ", "</think>", "\n_-", "# \n", "system "),

@@ -19,7 +19,6 @@ from kagent_memory.language.tokenizer import (
     estimated_tokens,
     identity,
     index_terms,
-    normalised,
     query_terms,
     spelling,
     tokens,
@@ -85,17 +84,6 @@ def test_text_without_letters_has_no_terms() -> None:
     """Emoji, punctuation and empty text give no terms."""
     assert not index_terms("🎉 … !!!")
     assert query_terms("") == []
-
-
-def test_turns_are_the_same_by_event_and_facts_by_text() -> None:
-    """Turns are identified by their events, facts by their normalised text."""
-    assert normalised("  Likes   TEA. ") == "likes tea"
-    assert identity("Likes tea.", verbatim=False) == identity(
-        "likes Tea", verbatim=False, event_ids=["e"]
-    )
-    assert identity("yes", verbatim=True, event_ids=["1"]) != identity(
-        "yes", verbatim=True, event_ids=["2"]
-    )
 
 
 SAME_FACT = [
@@ -188,15 +176,6 @@ def test_a_spelling_is_its_own_spelling(text: str) -> None:
 def test_tokens_are_estimated_within_a_quarter(text: str, counted: int) -> None:
     """The estimate is within a quarter of what cl100k_base counts, in any script."""
     assert abs(estimated_tokens(text) - counted) <= counted / 4
-
-
-def test_one_rule_estimates_tokens_for_budgets_and_prompts() -> None:
-    """An estimate counts a token per four ASCII characters and one per other character."""
-    assert (estimated_tokens(""), estimated_tokens("abcde"), estimated_tokens("我喜欢茶 abcd")) == (
-        0,
-        2,
-        6,
-    )
 
 
 STEMS = {

@@ -1,4 +1,3 @@
-import time
 from typing import Any
 
 import pytest
@@ -30,16 +29,6 @@ from kagent_memory.retrieval.search import rewrite
         "晚安，明天见",
         "おやすみなさい",
         "bye bye bye",
-    ],
-)
-def test_small_talk_is_not_searched(text: str) -> None:
-    """Greetings and thanks are held back, in several languages."""
-    assert not WordGate().searches(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
         "What is the capital of France?",
         "What's 2+2?",
         "What is photosynthesis?",
@@ -58,8 +47,8 @@ def test_small_talk_is_not_searched(text: str) -> None:
         "光合成とは何ですか？",
     ],
 )
-def test_general_knowledge_is_not_searched(text: str) -> None:
-    """A question that an encyclopedia answers is held back."""
+def test_small_talk_and_general_knowledge_are_not_searched(text: str) -> None:
+    """Greetings, thanks and what an encyclopedia answers are held back, in several languages."""
     assert not WordGate().searches(text)
 
 
@@ -109,16 +98,6 @@ def test_the_caller_marks_tool_queries() -> None:
     assert WordGate(general=()).searches("What is photosynthesis?")
     assert not WordGate(small_talk=("ahoy",)).searches("Ahoy!")
     assert not WordGate(personal=()).searches("Define our style guide")
-
-
-@pytest.mark.parametrize(
-    "text", ["bye " * 60 + "x", "thanks a lot " * 22 + "x", "thanks a lot " * 9_000 + "x"]
-)
-def test_no_message_holds_the_gate_up(text: str) -> None:
-    """The gate takes time linear in the length of a message."""
-    started = time.process_time()
-    assert WordGate().searches(text)
-    assert time.process_time() - started < 1
 
 
 @pytest.mark.parametrize(

@@ -8,22 +8,9 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-import pytest
-
 from kagent_memory.records import Scope
 from kagent_memory.stores import open_store
-from kagent_memory.stores.sql import queue
 from kagent_memory.testing.fixtures import NOW, a_job
-
-
-async def test_a_claim_may_outlast_what_was_found_due(monkeypatch: pytest.MonkeyPatch):
-    """However short the jobs that are due are remembered, each is claimed once."""
-    monkeypatch.setattr(queue, "DUE_SECONDS", 0.0)
-    async with await open_store("libsql:///:memory:") as store:
-        jobs = [a_job(Scope("acme", f"user{number}", "desk")) for number in range(3)]
-        await store.enqueue(jobs)
-        claimed = [await store.queue.claim("me", now=NOW, lease_seconds=30) for _ in range(4)]
-        assert {found and found.id for found in claimed} == {*(job.id for job in jobs), None}
 
 
 async def test_ten_thousand_queued_events_of_one_user_hold_up_nobody(tmp_path: Path):
