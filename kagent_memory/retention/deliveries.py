@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -22,7 +21,6 @@ logger = logging.getLogger(__name__)
 CLOSE_SECONDS = 10.0
 # a search writes nothing at once: what the same memories are delivered meanwhile is one write
 GATHER_SECONDS = 60.0
-MAX_WAITING = 20_000  # scopes, and memories of one scope
 SCOPES_AT_ONCE = 100
 
 
@@ -47,33 +45,33 @@ class Deliveries:
         self._store = store
         self._clock = clock
         self._waiting: dict[Scope, _Tally] = {}
-        self._is_due = asyncio.Event()
         self._writing = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
-    def count(self, scope: Scope, *, retrieved: Sequence[str], delivered: Sequence[str]) -> None:
-        """Note what was retrieved and delivered; a memory named several times counts once."""
-        if not retrieved and not delivered:
-            return
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._write(), name="kagent-memory-deliveries")
-        self._add(scope, _Tally(self._clock(), Counter(set(retrieved)), Counter(set(delivered))))
-        if len(self._waiting) + len(self._waiting[scope].retrieved) > MAX_WAITING:
-            self._is_due.set()
+    def count(self, scope: Scope, ids: Sequence[str]) -> None:
+        """Count that memories were retrieved and delivered."""
+        if ids:
+            self._note({scope: _Tally(self._clock(), Counter(ids), Counter(ids))})
 
     def count_answer(self, scopes: Sequence[Scope], answer: Recall) -> None:
         """Count what a search of these scopes retrieved and handed over."""
-        delivered, retrieved = (
-            defaultdict[Scope, list[str]](list),
-            defaultdict[Scope, list[str]](list),
-        )
+        tallies, now = dict[Scope, _Tally](), self._clock()
         for hit in answer:
-            delivered[hit.scope].append(hit.memory.id)
-            retrieved[hit.scope].append(hit.memory.id)
+            tally = tallies.setdefault(hit.scope, _Tally(now))
+            tally.retrieved[hit.memory.id] = tally.delivered[hit.memory.id] = 1
         for out in answer.left_out:  # of a single scope they name none
-            retrieved[out.scope or scopes[0]].append(out.memory_id)
-        for scope, ids in retrieved.items():
-            self.count(scope, retrieved=ids, delivered=delivered[scope])
+            tally = tallies.setdefault(out.scope or scopes[0], _Tally(now))
+            tally.retrieved[out.memory_id] = 1
+        self._note(tallies)
+
+    def _note(self, tallies: Mapping[Scope, _Tally]) -> None:
+        for scope, tally in tallies.items():
+            if (waiting := self._waiting.setdefault(scope, tally)) is not tally:
+                waiting.at = max(waiting.at, tally.at)
+                waiting.retrieved.update(tally.retrieved)
+                waiting.delivered.update(tally.delivered)
+        if self._waiting and (self._task is None or self._task.done()):
+            self._task = asyncio.create_task(self._write(), name="kagent-memory-deliveries")
 
     async def flush(self) -> None:
         """Count at once what is noted by now.
@@ -89,13 +87,10 @@ class Deliveries:
                 try:
                     await self._store.count(part)
                 except Exception:  # a write that has begun goes on when its caller is cancelled
-                    for scope, tally in tallies.items():
-                        self._add(scope, tally)
+                    self._note(tallies)
                     raise
                 handed = sum(tally.delivered.total() for tally in tallies.values())
                 telemetry.count("deliveries", handed)
-            if not self._waiting:
-                self._is_due.clear()
 
     async def close(self) -> None:
         """Count what is noted, within some seconds, and stop."""
@@ -110,19 +105,10 @@ class Deliveries:
             )
         await cancel_and_wait(self._task)
 
-    def _add(self, scope: Scope, tally: _Tally) -> None:
-        if (waiting := self._waiting.setdefault(scope, tally)) is not tally:
-            waiting.at = max(waiting.at, tally.at)
-            waiting.retrieved.update(tally.retrieved)
-            waiting.delivered.update(tally.delivered)
-
     async def _write(self) -> None:
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(GATHER_SECONDS):
-                    await self._is_due.wait()
+            await asyncio.sleep(GATHER_SECONDS)
             try:
                 await self.flush()
             except KagentMemoryError as error:
                 logger.warning("Deliveries could not be counted yet; trying again: %s", error)
-                await asyncio.sleep(GATHER_SECONDS)

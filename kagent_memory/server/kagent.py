@@ -107,7 +107,7 @@ async def search(memories: Memories, caller: Caller, asked: Search) -> dict[str,
     kept = [hit for hit in hits[: asked.rows] if not asked.min_score or hit[0] >= asked.min_score]
     for own in scopes:
         ids = [memory.id for _, memory, scope in kept if scope == own]
-        parts.deliveries.count(own, retrieved=ids, delivered=ids)
+        parts.deliveries.count(own, ids)
     return {"memories": [found(memory, cosine) for cosine, memory, _ in kept]}
 
 
