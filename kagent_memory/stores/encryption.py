@@ -36,9 +36,11 @@ class KeyRing:
     def __init__(self, keys: Mapping[str, bytes]) -> None:
         self._keys = dict(keys)
         self._cipher = lru_cache(CIPHERS)(self._new_cipher)
-        self._checks = {id: _derived(key, b"", b"check", CHECK_BYTES) for id, key in keys.items()}
-        id = self.current
-        self.header = FORMAT + bytes([len(id)]) + id.encode() + self._checks[id]
+        self._headers = {
+            id: FORMAT + bytes([len(id)]) + id.encode() + _derived(key, b"", b"check", CHECK_BYTES)
+            for id, key in keys.items()
+        }
+        self.header = self._headers[self.current]
 
     @classmethod
     def parse(cls, text: str | None) -> Self | None:
@@ -95,20 +97,19 @@ class KeyRing:
         from cryptography.exceptions import InvalidTag
 
         id = key_id(sealed)
-        start = len(FORMAT) + 1 + len(id)
         if id not in self._keys:
             raise missing_key(id)
-        if sealed[start : start + CHECK_BYTES] != self._checks[id]:
+        header = self._headers[id]
+        if not sealed.startswith(header):
             raise ConfigurationError(
                 f"The key {id!r} in encryption_keys differs from the one that sealed what is "
                 "stored here; give it "
                 "its own value again, or the new key a name of its own."
             )
-        nonce_at = start + CHECK_BYTES
-        cut = nonce_at + NONCE_BYTES
+        cut = len(header) + NONCE_BYTES
         try:
             return self._cipher(id, scope_id).decrypt(
-                sealed[nonce_at:cut], sealed[cut:], scope_id + place
+                sealed[len(header) : cut], sealed[cut:], scope_id + place
             )
         except InvalidTag as error:
             raise StoreError(

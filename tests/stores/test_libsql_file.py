@@ -108,7 +108,7 @@ async def test_each_store_in_memory_is_its_own():
     ("uri", "advice"),
     [
         ("libsql:///", "names no file"),
-        ("libsql:///memory.db?mode=ro", "query"),
+        ("libsql:///memory.db?mode=ro", "names no file"),
         ("libsql:///{}", "not a directory"),
         ("libsql:///{}/none/memory.db", "directory that exists"),
         ("libsql:///{}/letter.txt", "not an SQLite database"),

@@ -101,12 +101,11 @@ def to_place(uri: str) -> str | Server:
     if parts.netloc or parts.scheme != "libsql":
         return _to_server(uri)
     path = unquote(parts.path.removeprefix("/"))
-    if parts.query or parts.fragment:
+    if parts.query or parts.fragment or not path or "\0" in path:
         raise ConfigurationError(
-            f"{uri!r} has a query that libSQL does not know; write ? as %3F and # as %23 in names."
+            f"{uri!r} names no file; write, for example, libsql:///memory.db, with ? as %3F and # "
+            "as %23 in its name."
         )
-    if not path or "\0" in path:
-        raise ConfigurationError(f"{uri!r} names no file; write, for example, libsql:///memory.db.")
     return path
 
 
@@ -117,22 +116,19 @@ def _to_server(uri: str) -> Server:
         host, port = (parts.hostname or "").encode("idna").decode("idna"), parts.port
     except ValueError:
         host, port = None, None
-    if not host or parts.scheme not in _HTTP or set("@{}") & set(parts.netloc):
+    query = _TOKEN.fullmatch(parts.query)
+    token = unquote(query[1] or "") if query else " "
+    is_token = token.isascii() and token.isprintable() and " " not in token
+    is_bare = not parts.fragment and not set("@{}") & set(parts.netloc)
+    if not (host and parts.scheme in _HTTP and is_token and is_bare):
         raise ConfigurationError(
-            "A libSQL server is libsql://host?authToken=…, or libsql+http://host:port without "
-            "TLS; it must not contain a user or a password."
+            "A libSQL server is libsql://host?authToken=…, or libsql+http://host:port without TLS; "
+            "it must not contain a user, a password or anything else."
         )
     if not port and host.endswith(_FILES):
         raise ConfigurationError(
             f"libsql://{host} names a server; a file has one more slash: libsql:///{host}, "
             f"or libsql:////var/{host}."
-        )
-    query = _TOKEN.fullmatch(parts.query)
-    token = unquote(query[1] or "") if query else " "
-    if parts.fragment or not (token.isascii() and token.isprintable()) or " " in token:
-        raise ConfigurationError(
-            "The URI of a libSQL server takes one query parameter, authToken, as the server issued "
-            "it."
         )
     return Server(f"{_HTTP[parts.scheme]}://{parts.netloc}{parts.path.rstrip('/')}", token)
 

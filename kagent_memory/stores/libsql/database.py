@@ -150,7 +150,7 @@ class LibSQLDatabase(Database):
         for pragma in _PRAGMAS if isinstance(self._place, str) else ():
             self._connection.rows(pragma)
         migrate(self._connection)
-        self._identity = _identity(self._path) if self._path else None
+        self._identity = _identity(self._path)
 
     async def _patiently(self, seconds: float, action: Callable[[], T]) -> T:
         """Run `action` on the thread; retry for `seconds` while another connection holds the lock.
@@ -182,7 +182,7 @@ class LibSQLDatabase(Database):
             StoreError: the file that it would write to was deleted or replaced meanwhile.
             RuntimeError: the script waited for something other than its session.
         """
-        if write and self._path is not None and _identity(self._path) != self._identity:
+        if write and _identity(self._path) != self._identity:
             raise StoreError(
                 f"{self._path} was deleted or replaced while it was open: nothing was written. "
                 "Put the file back, or open the store again."
@@ -211,13 +211,13 @@ class LibSQLDatabase(Database):
         return not self._owes_erasure
 
 
-def _identity(path: str) -> tuple[int, int] | None:
+def _identity(path: str | None) -> tuple[int, int] | None:
     """Return what tells a file from another one at the same path; None where there is none."""
     try:
-        status = Path(path).stat()
+        status = Path(path).stat() if path else None
     except OSError:
         return None
-    return status.st_dev, status.st_ino
+    return status and (status.st_dev, status.st_ino)
 
 
 def _exists(place: str | Server) -> bool:

@@ -314,7 +314,10 @@ class PostgresSession:
         batch, self._waiting = [*self._waiting, *asked], []
         if not batch:
             return []
-        sizes = [_size(values) for _, values in batch]
+        sizes = [
+            sum(len(value) for value in values.values() if isinstance(value, str | bytes))
+            for _, values in batch
+        ]
         seconds = self.traits.target.answer_seconds + sum(sizes) / MIN_BYTES_PER_SECOND
         # The server's clock runs from a statement's text on: what is large goes alone, when the
         # server knows that.
@@ -340,8 +343,3 @@ class PostgresSession:
         if self.traits.lent:
             register_types(cursor, self.traits)
         return await cursor.execute(text, values or None, prepare=bool(values))
-
-
-def _size(values: Mapping[str, Any]) -> int:
-    """Return about how many bytes the values take on the line."""
-    return sum(len(value) for value in values.values() if isinstance(value, str | bytes))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Set
 from contextlib import suppress
 from dataclasses import dataclass
@@ -82,7 +83,7 @@ class Pool:
         self.traits: Traits | None = None
         self._target, self._lent, self._owned = target, lent is not None, owned
         self._closed = False
-        self._answered_at = 0.0  # by the server, on the event loop's clock
+        self._answered_at = 0.0  # by the server
         self._waiting: set[asyncio.Timeout] = set()
         self._failure: Exception = psycopg.OperationalError("the connection failed")
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -145,6 +146,7 @@ class Pool:
         task = asyncio.create_task(used(), name="kagent-memory-database")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         return await asyncio.shield(task)
 
     async def forget(self) -> None:
@@ -187,7 +189,7 @@ class Pool:
         if connection.info.pipeline_status:  # which the pool would give to the next
             await connection.close()
         if not connection.closed:
-            self._answered_at = asyncio.get_running_loop().time()
+            self._answered_at = time.monotonic()
         await self._pool.putconn(connection)
 
     async def _dial(self) -> AnyConnection:
@@ -202,7 +204,7 @@ class Pool:
             self._failure = error
             self._refuse_waiting()
             raise
-        self._answered_at = asyncio.get_running_loop().time()
+        self._answered_at = time.monotonic()
         return connection
 
     async def _set_up(self, connection: AnyConnection) -> Traits:
@@ -212,7 +214,7 @@ class Pool:
         return self.traits
 
     async def _check(self, connection: AnyConnection) -> None:
-        if asyncio.get_running_loop().time() - self._answered_at < TRUSTED_SECONDS:
+        if time.monotonic() - self._answered_at < TRUSTED_SECONDS:
             return
         try:
             await within(connection, CONNECT_SECONDS, self._pool.check_connection(connection))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
+import time
 from collections.abc import Set
 from dataclasses import replace
 from typing import TypeVar
@@ -41,7 +41,6 @@ class Standby(PostgresDatabase):
         super().__init__(pool, ring=primary.ring)
         self._primary = primary
         self._cluster = node["system"], node["database"]
-        self._loop = asyncio.get_running_loop()
         # up to where the log held the newest write; what was written before is beneath
         self._newest = self._floor = node["position"]
         self._written: dict[bytes, float] = {}
@@ -51,7 +50,7 @@ class Standby(PostgresDatabase):
         """Return True if it answered last, or if its pause is over: one reader tries it again."""
         if not self._again_at:
             return True
-        if (now := self._loop.time()) < self._again_at:
+        if (now := time.monotonic()) < self._again_at:
             telemetry.count("standby_reads", outcome="away")
             return False
         self._again_at = now + PAUSE_SECONDS
@@ -105,7 +104,7 @@ class Standby(PostgresDatabase):
         elif self.trouble and not trouble:
             logger.info("The standby of read_uri answers again.")
         self.trouble = trouble and f"standby: {trouble}"
-        self._again_at = self._loop.time() + PAUSE_SECONDS if trouble else 0.0
+        self._again_at = time.monotonic() + PAUSE_SECONDS if trouble else 0.0
 
     @override
     async def run(self, script: Script[T], scope: Scope | None, *, write: bool) -> T:
