@@ -82,16 +82,14 @@ class Prefetch:
         invocation = context.invocation_id
         if not self.every_turn and state.prefetched_in not in ("", invocation):
             return ""
-        block = state.prefetched.get((invocation, self))
-        if block is None:  # another agent of the run may allow more than this one
-            block = await self._search(context, service, state)
-            others = {
-                key: entries for key, entries in state.prefetched.items() if key[0] == invocation
-            }
-            state.prefetched = {**others, (invocation, self): block}
-            if block and not self.every_turn:
+        if state.prefetched[0] != invocation:
+            state.prefetched = invocation, {}
+        blocks = state.prefetched[1]
+        if self not in blocks:  # another agent of the run may allow more than this one
+            blocks[self] = await self._search(context, service, state)
+            if blocks[self] and not self.every_turn:
                 state.prefetched_in = invocation
-        return block
+        return blocks[self]
 
     async def _search(
         self, context: Context, service: KagentMemoryService, state: SessionState

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from operator import methodcaller
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from google.adk.events.event import Event
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 EVENT_WEIGHT = 100  # characters that take as long to read as an event does
 NOBODY = "-"  # an id that no memory has
 DRAIN_GRACE_SECONDS = 1.0
-Reading: TypeAlias = Scope | Sequence[Scope]
 ScopeOf = Callable[[str, str], Scope | tuple[Sequence[Scope], Scope]]
 _PARTS = frozenset(
     {"rerank", "gate", "rank", "importance_weights", "redact", "clock", "pool"}
@@ -164,7 +163,7 @@ class KagentMemoryService(BaseMemoryService):
         """
         return self.scopes(app_name, user_id)[1]
 
-    def scopes(self, app_name: str, user_id: str) -> tuple[Reading, Scope]:
+    def scopes(self, app_name: str, user_id: str) -> tuple[Sequence[Scope], Scope]:
         """Return the scopes that are searched for a user of an app, and the one that is written.
 
         Raises:
@@ -173,9 +172,9 @@ class KagentMemoryService(BaseMemoryService):
         named = current_tenant()
         if self._scope_of is None:
             own = Scope(self.settings.tenant if named is None else named, user_id, app_name)
-            return own, own
+            return [own], own
         reading, writing = _checked_scopes(self._scope_of(app_name, user_id))
-        for scope in (writing, *((reading,) if isinstance(reading, Scope) else reading)):
+        for scope in (writing, *reading):
             if named is not None and scope.tenant != named:
                 raise ConfigurationError(
                     f"scope_of gave a scope of the tenant {scope.tenant!r} inside `with "
@@ -438,11 +437,11 @@ class KagentMemoryService(BaseMemoryService):
         await self._thread.close()
 
 
-def _checked_scopes(given: Any) -> tuple[Reading, Scope]:
+def _checked_scopes(given: Any) -> tuple[Sequence[Scope], Scope]:
     """Return what `scope_of` gave, as what is read and where is written."""
     match given:
         case Scope():
-            return given, given
+            return [given], given
         case [[Scope(), *_] as reading, Scope() as writing] if {
             type(scope) for scope in reading
         } == {Scope}:

@@ -79,16 +79,14 @@ class SessionState:
     Attributes:
         recalled: the last texts that memory put before the model.
         progress: how far each policy of auto-save has followed it.
-        prefetched: by its last invocation and each of that one's policies, what was put before
+        prefetched: its last invocation, and by each of that one's policies what was put before
             the model.
         prefetched_in: the invocation whose prefetch found something; "" when none has yet.
     """
 
     recalled: tuple[str, ...] = ()
     progress: dict[AutoSave, Progress] = field(default_factory=dict["AutoSave", "Progress"])
-    prefetched: Mapping[tuple[str, Prefetch], str] = field(
-        default_factory=dict[tuple[str, "Prefetch"], str]
-    )
+    prefetched: tuple[str, dict[Prefetch, str]] = ("", {})
     prefetched_in: str = ""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 

@@ -230,12 +230,14 @@ class JobHandlers:
             for place, memory in enumerate(new)
             if not memory.verbatim and memory.state == "active"
         }
+        if not meeting:
+            return {}, {}
         memories, brief = self.store.memories, await self._short_term(scope, now)
         near: dict[int, list[tuple[Memory, float]]] = {place: [] for place in meeting}
-        views: list[tuple[View, StoreEmbedder | None]] = []
-        if meeting:
-            views.append((await memories.view(scope, now=now), self.vectors))
-        if meeting and brief:
+        views: list[tuple[View, StoreEmbedder | None]] = [
+            (await memories.view(scope, now=now), self.vectors)
+        ]
+        if brief:
             view = await MemoriesView.of(memories, scope, brief, short_term=True, now=now)
             views.append((view, None))
         for view, vectors in views:
