@@ -30,7 +30,7 @@ from .output import Answer, Output
 
 ID_LENGTH = 36
 TELL_EVERY = 1000  # memories
-MAX_SCOPES = 100  # to choose from
+SHOWN_SCOPES = 5  # to choose from
 WHO = "command line"
 ENDING = [signal.SIGTERM, signal.SIGINT]
 with suppress(AttributeError):  # Windows has no SIGHUP
@@ -248,7 +248,7 @@ class Call:
         if app is not None and user is not None:
             return Scope(self.tenant, user, app)
         fitting = await self.memories.scopes(
-            tenant=self.tenant or None, user=user, app=app, limit=MAX_SCOPES
+            tenant=self.tenant or None, user=user, app=app, limit=SHOWN_SCOPES
         )
         if len(fitting) == 1:
             return fitting[0]
@@ -257,10 +257,9 @@ class Call:
                 "Name the agent and the user with --app and --user; there is nothing to choose "
                 "from."
             )
-        examples = "; ".join(f"--app {scope.app} --user {scope.user}" for scope in fitting[:5])
-        many = "Many" if len(fitting) == MAX_SCOPES else str(len(fitting))
+        examples = "; ".join(f"--app {scope.app} --user {scope.user}" for scope in fitting)
         raise NotFound(
-            f"{many} agents and users match; name one with --app and --user, such as {examples}."
+            f"Several agents and users match; name one with --app and --user, such as {examples}."
         )
 
     async def whole_id(self, scope: Scope, text: str) -> str:

@@ -7,9 +7,11 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 
 from fastapi import APIRouter, FastAPI
+from starlette.exceptions import HTTPException
 from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 
+from ..errors import KagentMemoryError
 from ..memories import Memories, utc_now
 from . import (
     api,
@@ -73,7 +75,8 @@ def create_app(
     add_probes(app)
     app.mount("/static", StaticFiles(packages=[("kagent_memory.server", "static")]))
     app.router.routes.append(Route(error_responses.MCP_PATH, McpEndpoint()))
-    error_responses.install(app)
+    for kind in (KagentMemoryError, HTTPException):
+        app.add_exception_handler(kind, error_responses.answer_to)
     app.state.admission = Admission(access, lambda: app.state.memories)
     app.add_middleware(Gate, admission=app.state.admission)
     return app

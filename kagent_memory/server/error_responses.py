@@ -7,7 +7,7 @@ import traceback
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import Request
 from fastapi.responses import (
     JSONResponse,
     PlainTextResponse,
@@ -48,7 +48,7 @@ def log_defect(error: Exception) -> None:
     logger.error("%s after a request was let in:\n%s", type(error).__name__, frames)
 
 
-def answer_to(request: Request, error: Exception) -> Response:
+async def answer_to(request: Request, error: Exception) -> Response:
     """Return the answer to a request that failed, in the form that the route's callers read.
 
     Inputs are never echoed, they may be private; a browser without a token is sent to log in.
@@ -84,13 +84,3 @@ def _written(request: Request, status: int, text: str, *, kind: str = "") -> Res
     if status == HTTPStatus.UNAUTHORIZED and request.method == "GET":
         return RedirectResponse("/login", 303)
     return page(request, "failed.html", status, title=title, text=text)
-
-
-def install(app: FastAPI) -> None:
-    """Let the app answer every failure in this form."""
-
-    async def answered(request: Request, error: Exception) -> Response:
-        return answer_to(request, error)
-
-    for family in (KagentMemoryError, HTTPException):
-        app.add_exception_handler(family, answered)

@@ -65,7 +65,7 @@ class Gate:
             if request.state.has_started:
                 raise
             late = HTTPException(504, f"The request took longer than {CALL_SECONDS:g} seconds.")
-            answer = answer_to(request, late if deadline.expired() else error)
+            answer = await answer_to(request, late if deadline.expired() else error)
             await answer(scope, receive, send)
 
     async def _answer(self, request: Request, send: Send) -> None:

@@ -12,9 +12,11 @@ from typing import Generic, TypeVar
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from .. import telemetry
-from ..errors import KagentMemoryError, needs_extra
+from ..errors import KagentMemoryError
 from ..memories import Memories, utc_now
 from ..stores.sql import migrations
 from ..telemetry import Attributes
@@ -112,15 +114,9 @@ async def _outcome(part: str, attempt: Awaitable[T]) -> tuple[str, T | None]:
 
 
 class PrometheusMetrics:
-    """This process's metrics, and how its store's queue stands.
-
-    Raises:
-        ImportError: prometheus-client is not installed.
-    """
+    """This process's metrics, and how its store's queue stands."""
 
     def __init__(self) -> None:
-        from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-
         self._registry = registry = CollectorRegistry()
         self._seconds = Histogram(
             f"{PREFIX}operation_duration_seconds",
@@ -150,12 +146,10 @@ class PrometheusMetrics:
         elif counter := self._counters.get(name):
             (counter.labels(**attributes) if attributes else counter).inc(value)
 
-    async def written(self, memories: Memories) -> tuple[bytes, str]:
-        """Return all metrics as Prometheus reads them, and the content type."""
-        from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-
+    async def written(self, memories: Memories) -> bytes:
+        """Return all metrics as Prometheus reads them."""
         await self._queue.of(memories)
-        return generate_latest(self._registry), CONTENT_TYPE_LATEST
+        return generate_latest(self._registry)
 
     async def _ask(self, memories: Memories) -> None:
         """Ask the store how its queue stands."""
@@ -175,10 +169,7 @@ class PrometheusMetrics:
 def add_probes(app: FastAPI) -> None:
     """Let an app answer what a cluster asks; its metrics count from now on."""
     app.state.readiness = readiness()
-    try:
-        app.state.metrics = PrometheusMetrics()
-    except ImportError:
-        app.state.metrics = None
+    app.state.metrics = PrometheusMetrics()
     for path, answer in (("/healthz", healthy), ("/readyz", ready), ("/metrics", metrics)):
         app.add_api_route(path, answer, include_in_schema=False)
 
@@ -201,8 +192,5 @@ async def ready(request: Request) -> Response:
 
 async def metrics(request: Request) -> Response:
     """Answer `/metrics`."""
-    kept: PrometheusMetrics | None = request.app.state.metrics
-    if kept is None:
-        raise needs_extra("/metrics", "metrics")
-    text, content_type = await kept.written(memories_of(request))
-    return Response(text, headers={"content-type": content_type})
+    text = await request.app.state.metrics.written(memories_of(request))
+    return Response(text, headers={"content-type": CONTENT_TYPE_LATEST})
