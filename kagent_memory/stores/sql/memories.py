@@ -47,7 +47,6 @@ from .session import Database, Part, Transaction, reading, run, writing
 from .spaces import SqlEmbeddingSpaces, require_space
 
 CACHE_MB = 256
-ERASED_AT_ONCE = 500
 
 
 class SqlMemoryStore(Part, MemoryStore):
@@ -297,7 +296,7 @@ class SqlMemoryStore(Part, MemoryStore):
         tokens, rows = await self._leave(tenant)
         erased = ForgottenTenant(tokens=tokens, done=not rows)
         for scope in map(to_scope, rows):
-            most = min(max(limit, 1), ERASED_AT_ONCE)
+            most = min(max(limit, 1), forgetting.ERASED_AT_ONCE)
             script = partial(forgetting.erase_some, limit=most, who=who, now=now)
             count, ended = await run(self.database, script, scope, write=True)
             self.indexes.drop(scope)
