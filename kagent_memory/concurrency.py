@@ -1,12 +1,11 @@
 """Work on long texts beside the event loop, in threads of its own and in portions between which
-others go on; and loops of our own that suit our drivers.
+others go on.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
-import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
@@ -79,14 +78,6 @@ async def uninterrupted(work: Awaitable[T]) -> T:
     if cancelled is not None:
         raise cancelled
     return task.result()
-
-
-def new_loop() -> asyncio.AbstractEventLoop:
-    """Return a new event loop on which every store works: on Windows psycopg refuses the usual
-    one.
-    """
-    windows = sys.platform.startswith("win")
-    return asyncio.SelectorEventLoop() if windows else asyncio.new_event_loop()
 
 
 @cache

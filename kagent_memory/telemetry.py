@@ -189,22 +189,6 @@ def queue(open_jobs: int, oldest_seconds: float, *, store: str) -> None:
     _oldest_job_age.set(oldest_seconds, attributes)
 
 
-def cache_looked_up(
-    cache: Literal["text", "vectors", "documents", "queries"], *, hit: bool, number: int = 1
-) -> None:
-    """Count looks into a cache: of scopes ("text", "vectors"), where a hit held what the database
-    holds; or of embeddings ("documents", "queries"), where a hit made no call of the embedder.
-    """
-    count("cache_lookups", number, cache=cache, result="hit" if hit else "miss")
-
-
-def pruned(outcomes: Mapping[str, int]) -> None:
-    """Count a prune that was made, and what became of memories in it."""
-    count("prunes")
-    for outcome, number in outcomes.items():
-        count("pruned_memories", number, outcome=outcome)
-
-
 def count(counter: str, number: int = 1, **attributes: str) -> None:
     """Add to one of `COUNTERS`, with its labels."""
     if number:

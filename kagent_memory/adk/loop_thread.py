@@ -17,7 +17,6 @@ from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
-from ..concurrency import new_loop
 from ..errors import StoreError
 from ..memories.tool_answers import report
 
@@ -49,7 +48,7 @@ class _RunningLoop(Generic[Resource]):
         self.is_open = False
         self.tasks: dict[asyncio.Task[Any], bool] = {}
         self._stopped = asyncio.Event()
-        self.loop = new_loop()
+        self.loop = asyncio.SelectorEventLoop()  # psycopg takes no other on Windows
         self.thread = threading.Thread(
             target=self._run_loop, name="kagent-memory-loop", daemon=True
         )

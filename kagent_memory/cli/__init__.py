@@ -14,7 +14,6 @@ import click
 from click.shell_completion import shell_complete
 
 from .. import __version__
-from ..concurrency import new_loop
 from ..errors import InvalidInput, KagentMemoryError, family_of
 from . import maintenance_commands, memory_commands, serve
 from .command import AS_IT_STANDS, ENDING, EXIT_CODES, Call, Command, end_at
@@ -119,7 +118,7 @@ def _run(words: Sequence[str], say: Output) -> int:
             level = logging.WARNING if call.command.title == "mcp" else logging.INFO
             say = set_up_logging(log_format, say, level=level)
         call.say = say
-        with asyncio.Runner(loop_factory=new_loop) as runner:
+        with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
             return runner.run(_perform(call))
     except click.ClickException as error:
         return _fail(InvalidInput(error.format_message()), say)

@@ -149,7 +149,9 @@ class Maintenance(Opened):
         if not dry_run:
             if pruned.erased:
                 parts.forget_vectors()
-            telemetry.pruned(pruned.counts)
+            telemetry.count("prunes")
+            for outcome, number in pruned.counts.items():
+                telemetry.count("pruned_memories", number, outcome=outcome)
         return pruned
 
     @verb("POST /consolidate", durable=True)

@@ -170,8 +170,9 @@ class StoreEmbedder:
         rows_by_key = {key: cached.get(key) for key in text_by_key}
         fresh = [key for key, row in rows_by_key.items() if row is None]
         looks = "documents" if kind == "document" else "queries"
-        telemetry.cache_looked_up(looks, hit=True, number=len(rows_by_key) - len(fresh))
-        telemetry.cache_looked_up(looks, hit=False, number=len(fresh))
+        hits = len(rows_by_key) - len(fresh)
+        telemetry.count("cache_lookups", hits, cache=looks, result="hit")
+        telemetry.count("cache_lookups", len(fresh), cache=looks, result="miss")
         rows = await self._asked([text_by_key[key] for key in fresh], kind=kind) if fresh else ()
         for key, row in zip(fresh, rows, strict=True):
             if row is not None:

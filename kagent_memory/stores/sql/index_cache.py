@@ -191,7 +191,9 @@ class IndexCache:
             if since is UNSEEN or cached.stand != since:
                 changes = await reads.changes(scope, cached.stand)
             cached.steady = changes is not None and changes.stand.is_at(cached.stand)
-            telemetry.cache_looked_up("text", hit=cached.steady)
+            telemetry.count(
+                "cache_lookups", cache="text", result="hit" if cached.steady else "miss"
+            )
             if changes is None:
                 if self._cached.get(scope.id) is cached:
                     self.drop(scope)
@@ -254,7 +256,7 @@ class IndexCache:
         """
         column = cached.column(space_number)
         is_whole = column is not None and column.is_whole
-        telemetry.cache_looked_up("vectors", hit=is_whole)
+        telemetry.count("cache_lookups", cache="vectors", result="hit" if is_whole else "miss")
         if is_whole:
             return column
 
