@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from unittest.mock import AsyncMock
 
 import httpx
 import psycopg
@@ -16,7 +15,6 @@ import pytest
 
 from kagent_memory import doctor
 from kagent_memory.doctor import Diagnosis
-from kagent_memory.errors import StoreError
 from kagent_memory.memories import Memories, diagnosis
 from kagent_memory.records import Scope
 from kagent_memory.remote import RemoteMemories
@@ -106,18 +104,6 @@ async def test_an_embedder_that_is_away_is_told(monkeypatch: pytest.MonkeyPatch)
     found = by_part(await doctor.examine("libsql:///:memory:", embedding=Away(8), llm=False))
     assert found["embedder"].state == "bad"
     assert found["embedder"].advice
-
-
-async def test_a_store_that_cannot_be_written_is_told_what_to_do(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A store that refuses a write is a bad finding, with what to do."""
-    async with await Memories.open("libsql:///:memory:", llm=False, worker=False) as memories:
-        refused = AsyncMock(side_effect=StoreError("read-only"))
-        monkeypatch.setattr(type(memories.store.queue), "lease", refused)
-        found = by_part(await memories.check())
-    assert found["permissions"].state == "bad"
-    assert "right to write" in found["permissions"].advice
 
 
 async def test_a_server_tells_a_bound_caller_nothing_of_its_parts() -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from concurrent.futures import Future
 
 import pytest
 
 from kagent_memory.adk import loop_thread
 from kagent_memory.adk.loop_thread import Availability
-from kagent_memory.errors import StoreError
 
 
 @pytest.fixture(autouse=True)
@@ -49,19 +47,3 @@ async def test_a_slow_call_is_waited_for(
         0.15, lambda: [ping.set_result(None) for ping in pings.asked]
     )
     assert await Availability(pings).guard(late(0.3)) == "done"
-
-
-async def test_a_silent_database_is_given_up():
-    """A silent database is given up; the next call gives up sooner, until it answers."""
-    pings = Pings()
-    guard = Availability(pings)
-    with pytest.raises(StoreError, match="answers nothing"):
-        await guard.guard(late(60))
-    assert guard.is_away
-    start = time.monotonic()
-    with pytest.raises(StoreError, match="answers nothing"):
-        await guard.guard(late(60))
-    assert time.monotonic() - start < 0.1
-    [ping] = pings.asked
-    ping.set_result(None)
-    assert not guard.is_away

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -78,21 +79,12 @@ async def test_events_take_fields_from_metadata(
 ):
     """Metadata of events sets the same fields as that of single memories."""
     session = session_of("My parrot is called Grace", "The billing service goes live on Thursday")
-    given = {
-        "session_id": "s7",
-        "ttl": "86400s",
-        "tags": ["pets"],
-        "type": "procedural",
-        "importance": 0.9,
-        "desk": 4,
-    }
+    given = {"session_id": "s7", "ttl": "86400s", "tags": ["pets"], "desk": 4}
     await each_service.add_events_to_memory(**WHOSE, events=session.events, custom_metadata=given)
     assert await each_service.drain() is True
-    scope = SCOPE
-    for memory in (await each_service.memories.list(scope)).memories:
+    for memory in (await each_service.memories.list(SCOPE)).memories:
         assert (memory.session_id, memory.ttl_days, memory.tags) == ("s7", 1, ("pets",))
-        assert (memory.type, memory.importance, memory.metadata) == ("procedural", 0.9, {"desk": 4})
-    assert (await found(each_service, "parrot")) != []
+        assert memory.metadata == {"desk": 4}
     with pytest.raises(InvalidInput):
         await each_service.add_events_to_memory(
             **WHOSE, events=session.events, custom_metadata={"ttl": "soon"}
@@ -190,29 +182,15 @@ def test_tenant_and_scope_of_choose_the_scope(uri: str):
 
 def test_every_loop_and_thread_may_use_one_service(uri: str):
     """Several threads with loops of their own use one service at the same time."""
-    service = KagentMemoryService(uri, llm=False)
-    failures: list[BaseException] = []
 
-    def one_loop(number: int) -> None:
-        async def use() -> None:
-            for turn in range(5):
-                await service.add_memory(**WHOSE, memories=[entry(f"thread {number} fact {turn}")])
-                assert await found(service, f"thread {number} fact {turn}")
+    async def use(number: int) -> None:
+        for turn in range(5):
+            await service.add_memory(**WHOSE, memories=[entry(f"thread {number} fact {turn}")])
+            assert await found(service, f"thread {number} fact {turn}")
 
-        try:
-            asyncio.run(use())
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=one_loop, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
-    counted = asyncio.run(service.memories.stats(service.scope(APP, USER)))
-    assert counted.visible == 40
-    asyncio.run(service.close())
+    with KagentMemoryService(uri, llm=False) as service, ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda number: asyncio.run(use(number)), range(8)))
+        assert service.sync.stats(SCOPE).visible == 40
 
 
 async def test_a_slow_embedder_never_stalls_the_callers_loop(uri: str):

@@ -64,9 +64,9 @@ async def merged(memories: Memories, ids: Sequence[str], text: str) -> str:
     fact = Fact(text, "episodic", event_ids=tuple(id for row in former for id in row.event_ids))
     added = to_memory(fact, memories.parts.settings, now=now)
     changes = [
-        Change(kind="add", memory=added, group="g"),
+        Change(kind="add", memory=added, group=added.id),
         *(
-            Change(kind="merge", memory=retired(row, added.id, now=now), group="g")
+            Change(kind="merge", memory=retired(row, added.id, now=now), group=added.id)
             for row in former
         ),
     ]

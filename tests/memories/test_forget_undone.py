@@ -15,7 +15,7 @@ from kagent_memory.ingestion.editing import retired
 from kagent_memory.records import new_id
 from kagent_memory.stores.values import Batch
 from kagent_memory.testing import HashEmbedder
-from memories.opening import ADA, CANARY, HOUR, TickingClock, kept, opened
+from memories.opening import ADA, CANARY, HOUR, TickingClock, kept, merged, opened
 
 TOLD = f"Ada has a cat called {CANARY}"
 
@@ -34,16 +34,7 @@ class Ground:
 
     async def make(self, text: str, *ids: str) -> str:
         """A memory that all of these are merged into."""
-        sources = [await self.of(id) for id in ids]
-        now, group = self.memories.parts.clock(), new_id()
-        events = tuple(event for one in sources for event in one.event_ids)
-        made = replace(
-            sources[0], id=new_id(now), content=text, event_ids=events, created_at=now, revision=1
-        )
-        await self._apply(
-            Change(kind="add", memory=made, event_ids=events, group=group), group, sources, made.id
-        )
-        return made.id
+        return await merged(self.memories, ids, text)
 
     async def unite(self, text: str, into: str, *ids: str) -> None:
         """Merges these into a memory that is there, and which says something else from then on."""
@@ -52,15 +43,11 @@ class Ground:
         wider = replace(
             kept, content=text, event_ids=events, tags=("pets",), revision=kept.revision + 1
         )
-        group = new_id()
-        change = Change(kind="update", memory=wider, event_ids=events, group=group)
-        await self._apply(change, group, sources, into)
-
-    async def _apply(self, first: Change, group: str, sources: list[Memory], into: str) -> None:
-        now = self.memories.parts.clock()
+        now, group = self.memories.parts.clock(), new_id()
         merges = [
             Change(kind="merge", memory=retired(one, into, now=now), group=group) for one in sources
         ]
+        first = Change(kind="update", memory=wider, event_ids=events, group=group)
         await self.memories.store.apply(ADA, Batch(changes=[first, *merges]), now=now)
 
     async def undo(self, *ids: str) -> None:

@@ -4,10 +4,8 @@ light and dark.
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,9 +24,6 @@ pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
 
 SCOPE = Scope("", "ada", "travel_agent")
 QUERY = "app=travel_agent&user=ada"
-TOUR = os.environ.get("KAGENT_MEMORY_TOUR") and str(
-    Path(os.environ["KAGENT_MEMORY_TOUR"]).absolute()
-)
 HOSTILE = [
     "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">",
     "</textarea></pre>\"'><svg onload=alert(1)>{{ 7*7 }} {% raw %}",
@@ -115,18 +110,11 @@ async def page(browser: Browser, server: str) -> AsyncIterator[Page]:
     await context.close()
 
 
-async def tour(page: Page, name: str, *, whole: bool = False) -> None:
-    """Save an image for docs/how-to/server.md if KAGENT_MEMORY_TOUR names a folder."""
-    if TOUR:
-        await page.screenshot(path=Path(TOUR) / f"{name}.png", full_page=whole)
-
-
 async def test_one_walk_through_every_page(page: Page):
     """A user finds, writes, corrects, takes back and deletes memories, and sees plots and jobs."""
     await page.goto("/?by=user")
     await page.get_by_role("link", name="travel_agent").click()
     await expect(page.get_by_role("heading", name="Memories")).to_be_visible()
-    await tour(page, "memories")
     await expect(page.locator(".badge.hot").first).to_have_text("12")
 
     await page.get_by_label("Search").fill("when is the Lisbon trip?")
@@ -135,13 +123,11 @@ async def test_one_walk_through_every_page(page: Page):
     await expect(first).to_contain_text(LISBON)
     await first.get_by_text("Why").click()
     await expect(first.locator(".why")).to_contain_text("It shares words with your question")
-    await tour(page, "search")
 
     await page.goto(f"/memories?{QUERY}&type=procedural")
     await expect(page.locator("tbody tr")).to_have_count(1)
     await page.get_by_role("link", name="Dashboard").click()
     await expect(page.locator("svg.plot")).to_have_count(5)
-    await tour(page, "dashboard")
     await page.get_by_role("link", name="Queue").click()
     await expect(page.get_by_text("dead letter", exact=True)).to_be_visible()
 
@@ -156,7 +142,6 @@ async def test_one_walk_through_every_page(page: Page):
     await page.get_by_role("button", name="Save the change").click()
     await expect(page.get_by_role("article")).to_contain_text("Ada likes green tea")
     await page.locator(".history").get_by_text("Before").first.click()
-    await tour(page, "memory", whole=True)
 
     await page.get_by_role("button", name="Undo the last change").click()
     await expect(page.get_by_role("article")).to_contain_text("jasmine")

@@ -16,7 +16,6 @@ import pytest
 
 from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
-from kagent_memory.server.auth import Access
 
 from .ground import Clock, axis, client_of, item
 
@@ -38,14 +37,10 @@ SIXTEEN = "vector must have exactly 768 dimensions, got 16"
 
 
 @pytest.fixture
-def uri(request: pytest.FixtureRequest) -> str:
-    """A new store's URI: of a file in memory, unless a test asks for another fixture's."""
+async def memories(request: pytest.FixtureRequest, clock: Clock) -> AsyncIterator[Memories]:
+    """Memories of a file in memory, unless a test asks for another fixture's store."""
     name = getattr(request, "param", "")
-    return request.getfixturevalue(name) if name else "libsql:///:memory:"
-
-
-@pytest.fixture
-async def memories(uri: str, clock: Clock) -> AsyncIterator[Memories]:
+    uri = request.getfixturevalue(name) if name else "libsql:///:memory:"
     async with await Memories.open(uri, clock=clock, worker=False) as opened:
         yield opened
 
@@ -128,9 +123,8 @@ async def test_list_and_delete_name_agent_and_user(
     assert (answer.status_code, answer.json()) == (400, {"error": MISSING_QUERY})
 
 
-async def test_a_saved_memory_comes_back_as_kagent_writes_it(
-    client: httpx.AsyncClient,
-):
+@pytest.mark.parametrize("memories", ["", "postgres_uri"], indirect=True)
+async def test_a_saved_memory_comes_back_as_kagent_writes_it(client: httpx.AsyncClient):
     """Search and list write a memory with the fields and times that kagent's do."""
     metadata = {"session_id": "s", "source": "explicit_save", "nested": {"a": [1, None]}}
     [id] = await saved(client, item("User prefers dark mode", metadata=metadata, unknown="ignored"))
@@ -139,6 +133,11 @@ async def test_a_saved_memory_comes_back_as_kagent_writes_it(
     assert await found(client) == [{**shown, **hit}]
     times = {"created_at": "2026-03-01T12:00:00Z", "expires_at": "2026-03-16T12:00:00Z"}
     assert await listed(client) == [{**shown, "access_count": 0, **times}]
+    batch = {"items": [item(f"fact {n}", axis(n), ttl_days=7) for n in (2, 3)]}
+    answer = await client.post(BATCH, json=batch)
+    assert (answer.status_code, answer.json()) == (201, {"count": 2})
+    expiries = {one["content"]: one["expires_at"] for one in await listed(client)}
+    assert expiries["fact 3"] == "2026-03-08T12:00:00Z"
 
 
 GO_NAMES = {"Agent_Name": WHO["agent_name"], "USER_ID": "ada", "Vector": axis(0), "content": "x"}
@@ -277,39 +276,3 @@ async def test_a_store_that_is_away_is_a_500_that_says_why(memories: Memories, c
 
 
 # what kagent-adk's own client puts on the wire, from 0.8.0 to 0.10.4
-AGENT = {"agent_name": "shop__NS__my_agent", "user_id": "ada"}
-DARK = {**AGENT, "content": "User prefers dark mode", "vector": axis(0)}
-SAVED = {"metadata": {"session_id": "s", "source": "explicit_save"}, "ttl_days": 7}
-OSLO = {**AGENT, "content": "User lives in Oslo", "vector": axis(1), "metadata": {}}
-FACTS = [{**AGENT, "content": f"fact {n}", "vector": axis(n), "ttl_days": 7} for n in (2, 3)]
-SENT: list[tuple[str, dict[str, Any], Any]] = [
-    (SAVE, DARK, None),  # without a TTL, before 0.10.1
-    (SAVE, {**DARK, **SAVED}, None),
-    (SAVE, OSLO, None),
-    (BATCH, {"items": FACTS}, {"count": 2}),
-]
-
-
-@pytest.mark.parametrize("uri", ["postgres_uri"], indirect=True)
-async def test_takes_what_a_kagent_agent_of_today_sends(memories: Memories, clock: Clock):
-    """Requests as kagent's own client writes them do what they say, on PostgreSQL too."""
-    async with client_of(memories, clock, Access(trusted_proxy=True)) as client:
-        # the bearer is of its service account
-        account = "Bearer eyJhbGciOiJSUzI1NiJ9.e30.c2ln"
-        client.headers.update({"x-agent-name": AGENT["agent_name"], "authorization": account})
-        for path, body, told in SENT:
-            answer = await client.post(path, json=body)
-            assert answer.status_code == 201, answer.text
-            assert told in (None, answer.json())
-        [nearest] = await found(client, **AGENT, min_score=0.3)
-        assert (nearest["content"], nearest["metadata"]) == (
-            "User prefers dark mode",
-            {"session_id": "s", "source": "explicit_save"},
-        )
-        expiries = {one["content"]: one["expires_at"][:10] for one in await listed(client, **AGENT)}
-    assert expiries == {
-        "User prefers dark mode": "2026-03-08",
-        "User lives in Oslo": "2026-03-16",
-        "fact 2": "2026-03-08",
-        "fact 3": "2026-03-08",
-    }
