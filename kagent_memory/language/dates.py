@@ -1,4 +1,6 @@
-"""The days a query names, and how close a memory's time is to them."""
+"""The days a query names, how close a memory's time is to them, and whether a text asks for a time
+or names one.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,13 @@ from dataclasses import dataclass
 from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, timedelta
 from functools import cache
 from itertools import chain
+from typing import Final
 
 from .tokenizer import STOP_WORDS, tokens
-from .word_lists import months
+from .word_lists import all_words, months, weekdays
 
-_MONTHS = months("en", "de", "es", "fr")
+_LANGUAGES = ("en", "de", "es", "fr")
+_MONTHS = months(*_LANGUAGES)
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _YEAR = r"(?:19|20)\d\d"
 _ORDINAL = r"(?:st|nd|rd|th)?\.?"
@@ -59,6 +63,30 @@ passiert geschah geschehen gemacht war ist ich wir haben habe los pasó hice hic
 """
 _COUNTS = {"a": 1, "an": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 _DAYS = {"day": 1, "week": 7}
+_SHORT = frozenset(("may", "mai", "ago", "day", "tag", "dia", "mes", "ano", "hoy"))
+_WHEN = re.compile(
+    r"(?:(?:(?:and|so|since|until|till|from|by|in|on|at) )?(?:when|how long"
+    r"|(?:what|which) (?:date|day|month|year|time|week|weekday|season))"
+    r"|(?:seit |bis |ab )?wann|(?:desde |hasta )?cu[aá]ndo|(?:depuis |jusqu'à )?quand)\b"
+)
+# "When she was in Rome, what did she eat?" asks for no time.
+_WHAT_THEN = re.compile(
+    r", (?:what|who|whom|whose|where|which|how|why|did|do|does|was|were|is|are)\b"
+)
+_MAX_CHARS = 300
+_MARKS = "¿¡\"'“„«‘([*- "
+_WORDS = " ".join(
+    (
+        *_MONTHS,
+        *weekdays(*_LANGUAGES),
+        *all_words("time_words"),
+        *map(str, range(1900, 2100)),
+    )
+)
+# of the short ones only these: "sun", "sat" and "mar" are other words more often
+TIME_TERMS: Final = (
+    frozenset(term for term in tokens(_WORDS) if len(term) > 3 or term in _SHORT) - STOP_WORDS
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +100,12 @@ class Span:
     year: int | None
     month: int | None = None
     day: int | None = None
+
+
+def asks_when(query: str) -> bool:
+    """Return True if a question in English, German, Spanish or French asks for a time."""
+    folded = " ".join(query[:_MAX_CHARS].casefold().split()).lstrip(_MARKS)
+    return bool(_WHEN.match(folded)) and not _WHAT_THEN.search(folded)
 
 
 def named_spans(query: str, now: datetime) -> list[Span]:

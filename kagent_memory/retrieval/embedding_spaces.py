@@ -31,15 +31,6 @@ ENTRY_BYTES = 470
 CACHED_SECONDS = 600.0
 
 
-def same_model(probe: Vector | None, other: Vector | None) -> bool:
-    """Return True if two answers to `PROBE` come from one model, or one of them is not known."""
-    if probe is None or other is None:
-        return True
-    return (
-        float(probe @ other / (np.linalg.norm(probe) * np.linalg.norm(other))) >= SAME_MODEL_COSINE
-    )
-
-
 class StoreEmbedder:
     """The embedder of one store: embeds no text twice, and lets no other model's vectors in between
     its own. It belongs to one event loop.
@@ -220,7 +211,9 @@ class StoreEmbedder:
         else:
             await self._held(len(probe))
             space = await self._store.memories.spaces.add(self.name, len(probe), probe)
-        if not same_model(probe, space.probe):
+        former = probe if space.probe is None else space.probe
+        cosine = probe @ former / (np.linalg.norm(probe) * np.linalg.norm(former))
+        if cosine < SAME_MODEL_COSINE:
             raise ConfigurationError(
                 f"The embedder {self.name!r} no longer answers as it did when this store was "
                 "filled: it is another "

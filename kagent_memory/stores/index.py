@@ -20,8 +20,8 @@ from typing import NamedTuple, Self
 import numpy as np
 from typing_extensions import override
 
+from ..language.dates import TIME_TERMS
 from ..language.preferences import PREFERENCE_TERM
-from ..language.time_words import TIME_TERMS
 from ..language.tokenizer import is_question
 from ..records import SEARCHED, Memory
 from .columns import (

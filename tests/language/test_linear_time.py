@@ -11,9 +11,8 @@ import pytest
 from pydantic import BaseModel
 
 from kagent_memory.errors import ModelError
-from kagent_memory.language.dates import bare_dates, named_spans
+from kagent_memory.language.dates import asks_when, bare_dates, named_spans
 from kagent_memory.language.preferences import states_preference
-from kagent_memory.language.time_words import asks_when
 from kagent_memory.language.tokenizer import index_terms, query_terms
 from kagent_memory.language.word_forms import word_forms
 from kagent_memory.models.prompts.escaping import escaped, unescaped

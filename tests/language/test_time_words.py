@@ -1,6 +1,6 @@
 import pytest
 
-from kagent_memory.language.time_words import TIME_TERMS, asks_when
+from kagent_memory.language.dates import TIME_TERMS, asks_when
 from kagent_memory.language.tokenizer import index_terms
 
 
