@@ -189,7 +189,7 @@ async def token_list(call: Call) -> Answer:
     Examples:
         kagent-memory token list
     """
-    tokens = await call.memories.tokens.list()
+    tokens = await call.memories.store.tokens.find()
     return Answer([*map(_public, tokens)], TOKEN_COLUMNS, tokens)
 
 
@@ -200,7 +200,7 @@ async def token_revoke(call: Call) -> Answer:
     Examples:
         kagent-memory token revoke 0199a1b2-…
     """
-    await call.memories.tokens.revoke(call.args.id)
+    await call.memories.store.tokens.drop(call.args.id)
     return Answer({"revoked": call.args.id})
 
 

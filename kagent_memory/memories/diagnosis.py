@@ -13,7 +13,6 @@ from ..errors import KagentMemoryError
 from ..records import Filter, new_id
 from ..stores.base import MemoryStore
 from ..stores.encryption import KeyRing
-from ..stores.values import Job
 from .components import Components
 
 PROBE_SECONDS = 45  # for a model to answer
@@ -145,21 +144,17 @@ async def check_queue(parts: Components) -> Diagnosis:
     """
     jobs = parts.store.queue.jobs
     if dead := await jobs(state="dead", limit=LOOKED_AT, payloads=False):
-        told = f"{_counted(dead)} dead letter(s), accepted and never taken in: {dead[0].error}"
+        told = f"At least {len(dead)} dead letter(s), accepted and never taken in: {dead[0].error}"
         return bad("queue", told)
     queued = await jobs(state="queued", limit=LOOKED_AT, payloads=False)
     if failing := [job for job in queued if job.error]:
         waited = parts.clock() - min(job.created_at for job in failing)
         text = (
-            f"{_counted(failing)} job(s) wait to be tried again, the oldest for "
+            f"At least {len(failing)} job(s) wait to be tried again, the oldest for "
             f"{waited.total_seconds() / 3600:.1f} h: {failing[0].error}"
         )
         return note("queue", text)
     return Diagnosis("queue", "ok", "No dead letters, and nothing that waits to be tried again.")
-
-
-def _counted(jobs: Sequence[Job]) -> str:
-    return f"{len(jobs)}" if len(jobs) < LOOKED_AT else f"{LOOKED_AT} or more"
 
 
 async def _unembedded(parts: Components) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from ..records import new_id
@@ -54,18 +54,6 @@ class Tokens:
         )
         await self._store.add(token)
         return secret, token
-
-    async def list(self) -> Sequence[Token]:
-        """Return all tokens, oldest first, expired ones too; never their secrets."""
-        return await self._store.find()
-
-    async def revoke(self, token_id: str) -> None:
-        """Revoke a token at once.
-
-        Raises:
-            NotFound: no such token.
-        """
-        await self._store.drop(token_id)
 
     async def authenticate(self, secret: str) -> Token | None:
         """Return the token that a secret proves; None when it is unknown, revoked or expired."""

@@ -52,7 +52,7 @@ async def state(memories: Memories, tenant: str) -> Any:
     scopes = await memories.scopes(tenant=tenant)
     texts = [await listed(memories, scope) for scope in scopes]
     jobs = [job.id for job in await memories.jobs(tenant=tenant)]
-    tokens = [token.id for token in await memories.tokens.list() if token.tenant == tenant]
+    tokens = [token.id for token in await memories.store.tokens.find() if token.tenant == tenant]
     return scopes, texts, jobs, tokens
 
 

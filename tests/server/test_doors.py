@@ -37,7 +37,7 @@ async def test_a_token_opens_its_own_memories_at_every_door(memories: Memories, 
     neither another user's memories nor those of the same names in another tenant.
     """
     secret, record = await memories.tokens.create()
-    await memories.tokens.revoke(record.id)
+    await memories.store.tokens.drop(record.id)
     ada, acme = await bearing(memories, user="ada"), await bearing(memories, tenant="acme")
     eve = Scope("", "eve", "demo")
     await memories.add(eve, ["Eve's secret"])

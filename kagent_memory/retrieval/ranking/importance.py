@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
@@ -41,22 +40,7 @@ def importance(
     now: datetime,
     nearest: float = 0.0,
 ) -> float:
-    """Return the weighted mean of the parts, in 0..1 (the design documents' formula: five parts,
-    0.2 each).
-
-    Args:
-        memory: the memory with its usage.
-        weights: of the parts.
-        now: the time to weigh at.
-        nearest: the cosine of the most similar other memory of the scope, -1..1.
-    """
-    parts, shares = importance_parts(memory, now=now, nearest=nearest), asdict(weights)
-    weighted = (share * parts[name] for name, share in shares.items())
-    return math.fsum(weighted) / math.fsum(shares.values())
-
-
-def importance_parts(memory: Memory, *, now: datetime, nearest: float) -> Mapping[str, float]:
-    """Return the parts of the importance formula.
+    """Return the weighted mean of five parts, in 0..1.
 
     - recency: halved every 30 days, counted from the latest of creation, change and delivery
     - frequency: log(1 + deliveries in its lifetime) / log(1 + 100), at most 1
@@ -64,15 +48,24 @@ def importance_parts(memory: Memory, *, now: datetime, nearest: float) -> Mappin
       without feedback
     - error: the severity of what it reports: its own `importance` when it is an error, else 0
     - uniqueness: 1 - `nearest`, of which what is below 0 counts as 0
+
+    Args:
+        memory: the memory with its usage.
+        weights: of the parts.
+        now: the time to weigh at.
+        nearest: the cosine of the most similar other memory of the scope, -1..1.
     """
-    used = memory.usage
-    return {
+    used, shares = memory.usage, asdict(weights)
+    parts = {
         "recency": 0.5 ** (idle_days(memory, now=now) / HALF_LIFE_DAYS),
         "frequency": min(math.log1p(used.delivered_total) / math.log1p(OFTEN), 1.0),
         "success": (used.successes + 1) / (used.successes + used.failures + 2),
         "error": clamped(memory.importance) if memory.is_error else 0.0,
         "uniqueness": 1.0 - clamped(nearest),
     }
+    return math.fsum(shares[name] * part for name, part in parts.items()) / math.fsum(
+        shares.values()
+    )
 
 
 def idle_days(memory: Memory, *, now: datetime) -> float:
