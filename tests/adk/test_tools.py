@@ -168,7 +168,6 @@ async def test_recall_stays_in_this_session_only_when_told(
     [
         (RecallMemoryTool(), {}, 5),
         (RecallMemoryTool(), {"limit": "3"}, 3),
-        (RecallMemoryTool(), {"limit": 7.0}, 7),
         (RecallMemoryTool(), {"limit": 10**6}, 50),
         (RecallMemoryTool(3), {"limit": 50}, 3),
     ],

@@ -128,7 +128,7 @@ async def _stored(uri: str, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("shell", "words", "word"),
-    [("bash", "list --o", "2"), ("zsh", "list --o", "2"), ("fish", "list", "--o")],
+    [("bash", "list --o", "2"), ("fish", "list", "--o")],
 )
 def test_a_shell_completes_commands_and_options(
     run: Any, shell: str, words: str, word: str, monkeypatch: pytest.MonkeyPatch

@@ -5,7 +5,6 @@ no others.
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -139,21 +138,6 @@ async def test_what_is_ambiguous_or_lets_all_through_erases_nothing(options):
             with pytest.raises(InvalidInput):
                 await memories.forget(ADA, **options, dry_run=dry_run)
         assert len(await listed(memories)) == len(FACTS)
-
-
-@pytest.mark.parametrize(
-    ("argument", "value"),
-    [
-        ("after", datetime(2026, 1, 1)),  # noqa: DTZ001 the case
-        ("author", "\0"),
-        ("session_id", "\0"),
-    ],
-)
-async def test_a_condition_that_does_not_fit_is_named(argument, value):
-    """The error begins with the name of the argument, whatever it becomes inside."""
-    async with await opened() as memories:
-        with pytest.raises(InvalidInput, match=rf"^{argument}\b"):
-            await memories.forget(ADA, **{argument: value})
 
 
 async def test_a_superseded_memory_is_found_by_its_conditions_too():
