@@ -273,7 +273,7 @@ class JobHandlers:
         scope, settings, memories = job.scope, self.settings, self.store.memories
         now, version = self.clock(), await memories.version(scope)
         brief = await self._short_term(scope, now)
-        new = tiered(learnt.new, hours=settings.short_term_hours, now=now)
+        new = tiered(learnt.new, brief, hours=settings.short_term_hours, now=now)
         near = await current(memories, scope, new, learnt.near, others=brief, now=now)
         visible = (await self.store.stats(scope, now=now)).visible if any(near.values()) else 0
 

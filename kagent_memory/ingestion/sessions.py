@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from ..language.tokenizer import identity
 from ..records import Change, Fact, Memory, source_id
 from ..retention.lifecycle import latest, to_memory
 from ..settings import MemorySettings
@@ -61,20 +62,27 @@ def source_changes(
     return changes
 
 
-def tiered(new: Sequence[Memory], *, hours: float, now: datetime) -> Sequence[Memory]:
+def tiered(
+    new: Sequence[Memory], held: Sequence[Memory], *, hours: float, now: datetime
+) -> Sequence[Memory]:
     """Return facts as short-term memories of their sessions.
 
-    Long-term at once is what is important, pinned, of no session, or a summary of its session.
+    Long-term at once is what is important, pinned, of no session, a summary of its session, or
+    what another session's short-term memory says in the same words.
 
     Args:
         new: the rows that the facts would become.
+        held: the short-term memories of the scope.
         hours: how long they live; 0: all is long-term at once.
         now: when they are added.
     """
+    own = {fact.session_id for fact in new}
+    elsewhere = {_words(memory) for memory in held if memory.session_id not in own}
 
     def is_long_term(fact: Memory) -> bool:
         stays = fact.pinned or fact.is_summary or fact.session_id is None
-        return stays or fact.importance >= MIN_PROMOTED_IMPORTANCE
+        is_important = fact.importance >= MIN_PROMOTED_IMPORTANCE
+        return stays or is_important or _words(fact) in elsewhere
 
     return [
         fact
@@ -82,3 +90,8 @@ def tiered(new: Sequence[Memory], *, hours: float, now: datetime) -> Sequence[Me
         else replace(fact, state="short_term", expires_at=now + timedelta(hours=hours))
         for fact in new
     ]
+
+
+def _words(memory: Memory) -> bytes:
+    """Return what memories share that say the same words, whatever turn they come from."""
+    return identity(memory.content, verbatim=False)
