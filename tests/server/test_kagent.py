@@ -37,10 +37,14 @@ SIXTEEN = "vector must have exactly 768 dimensions, got 16"
 
 
 @pytest.fixture
-async def memories(request: pytest.FixtureRequest, clock: Clock) -> AsyncIterator[Memories]:
-    """Memories of a file in memory, unless a test asks for another fixture's store."""
+def uri(request: pytest.FixtureRequest) -> str:
+    """A new store's URI: of a file in memory, unless a test asks for another fixture's."""
     name = getattr(request, "param", "")
-    uri = request.getfixturevalue(name) if name else "libsql:///:memory:"
+    return request.getfixturevalue(name) if name else "libsql:///:memory:"
+
+
+@pytest.fixture
+async def memories(uri: str, clock: Clock) -> AsyncIterator[Memories]:
     async with await Memories.open(uri, clock=clock, worker=False) as opened:
         yield opened
 
@@ -123,7 +127,7 @@ async def test_list_and_delete_name_agent_and_user(
     assert (answer.status_code, answer.json()) == (400, {"error": MISSING_QUERY})
 
 
-@pytest.mark.parametrize("memories", ["", "postgres_uri"], indirect=True)
+@pytest.mark.parametrize("uri", ["", "postgres_uri"], indirect=True)
 async def test_a_saved_memory_comes_back_as_kagent_writes_it(client: httpx.AsyncClient):
     """Search and list write a memory with the fields and times that kagent's do."""
     metadata = {"session_id": "s", "source": "explicit_save", "nested": {"a": [1, None]}}
@@ -262,17 +266,9 @@ async def test_a_store_that_is_away_is_a_500_that_says_why(memories: Memories, c
     """A failure of the store is a 500 in kagent's words for the route."""
     async with client_of(memories, clock) as client:
         await memories.store.close()
-        answers = [
-            await client.post(SAVE, json=item()),
-            await client.post(BATCH, json={"items": [item()]}),
-            await client.post(SEARCH, json={**WHO, "vector": axis(0)}),
-            await client.get(LIST, params=WHO),
-            await client.delete(LIST, params=WHO),
-        ]
-    starts = ("failed to save memory: ", "failed to save memory batch: ", "search failed: ",
-              "failed to list memories: ", "failed to delete memory: ")  # fmt: skip
-    for answer, start in zip(answers, starts, strict=True):
-        assert (answer.status_code, answer.json()["error"].startswith(start)) == (500, True)
-
-
-# what kagent-adk's own client puts on the wire, from 0.8.0 to 0.10.4
+        for answer, start in (
+            (await client.post(BATCH, json={"items": [item()]}), "failed to save memory batch: "),
+            (await client.post(SEARCH, json={**WHO, "vector": axis(0)}), "search failed: "),
+            (await client.delete(LIST, params=WHO), "failed to delete memory: "),
+        ):
+            assert (answer.status_code, answer.json()["error"].startswith(start)) == (500, True)
