@@ -5,94 +5,7 @@ costs nothing.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .adk.agent import MemoryPlugin, enable_memory
-    from .adk.autosave import AutoSave, auto_save_session_to_memory_callback
-    from .adk.prefetch import PrefetchMemoryTool, PreloadMemoryTool
-    from .adk.registry import register
-    from .adk.service import KagentMemoryService
-    from .adk.tools import (
-        ConfirmMemoryTool,
-        ForgetMemoryTool,
-        LoadMemoryTool,
-        RecallMemoryTool,
-        SaveMemoryTool,
-    )
-    from .errors import (
-        ConfigurationError,
-        Conflict,
-        InvalidInput,
-        KagentMemoryError,
-        ModelError,
-        NotFound,
-        StoreError,
-        UnusableAnswer,
-    )
-    from .ingestion.summaries import CompactionAwareSummary, LlmSummary
-    from .ingestion.summary_provider import PassthroughSummary, SummaryProvider
-    from .memories.memories import Memories
-    from .records import (
-        Change,
-        Fact,
-        Filter,
-        Hit,
-        Memory,
-        Message,
-        Recall,
-        Revision,
-        Scope,
-        Scopes,
-        tenant,
-    )
-    from .retrieval.ranking import RankSettings
-    from .settings import EmbeddingConfig, MemorySettings
-
-__version__: str
-
-__all__ = [
-    "AutoSave",
-    "Change",
-    "CompactionAwareSummary",
-    "ConfigurationError",
-    "ConfirmMemoryTool",
-    "Conflict",
-    "EmbeddingConfig",
-    "Fact",
-    "Filter",
-    "ForgetMemoryTool",
-    "Hit",
-    "InvalidInput",
-    "KagentMemoryError",
-    "KagentMemoryService",
-    "LlmSummary",
-    "LoadMemoryTool",
-    "Memories",
-    "Memory",
-    "MemoryPlugin",
-    "MemorySettings",
-    "Message",
-    "ModelError",
-    "NotFound",
-    "PassthroughSummary",
-    "PrefetchMemoryTool",
-    "PreloadMemoryTool",
-    "RankSettings",
-    "Recall",
-    "RecallMemoryTool",
-    "Revision",
-    "SaveMemoryTool",
-    "Scope",
-    "Scopes",
-    "StoreError",
-    "SummaryProvider",
-    "UnusableAnswer",
-    "auto_save_session_to_memory_callback",
-    "enable_memory",
-    "register",
-    "tenant",
-]
+from typing import Any
 
 _ROOMS = {
     "adk.agent": "MemoryPlugin enable_memory",
@@ -114,6 +27,7 @@ _ROOMS = {
     "settings": "EmbeddingConfig MemorySettings",
 }
 _HOMES = {name: room for room, names in _ROOMS.items() for name in names.split()}
+__all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] the stub names them
 
 
 def __getattr__(name: str) -> Any:
