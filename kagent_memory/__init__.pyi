@@ -53,4 +53,5 @@ from .records import (
 from .retrieval.ranking import RankSettings as RankSettings
 from .settings import EmbeddingConfig as EmbeddingConfig, MemorySettings as MemorySettings
 
+__all__: list[str]
 __version__: str
