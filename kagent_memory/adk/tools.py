@@ -6,10 +6,8 @@ The keyword arguments of a tool's `answer` are what it declares to the model.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from hashlib import blake2b
 from typing import Annotated, Any, Literal
 
 from google.adk.tools.base_tool import BaseTool
@@ -32,8 +30,11 @@ from ..memories.tool_answers import (
     Entry,
     affordable,
     answered,
+    forgotten,
     of_memory,
     saved_id,
+    to_decide,
+    with_token,
 )
 from ..models.prompts.fence import fenced_answer
 from ..records import EVERYTHING, Fact, Filter, MemoryType
@@ -45,7 +46,6 @@ from .sessions import mode_of
 
 MAX_DECIDED = 10  # memories that are forgotten or confirmed at once
 MAX_WAITING = 50  # that a list of confirm_memory holds
-SHOWN_TOKENS = 500  # of one memory that somebody decides about
 DEFAULT_LIMIT, MAX_LIMIT = 5, 50  # of recall_memory
 NO_SERVICE = {"error": "Memory service is not available."}
 OFF_RECORD = {
@@ -221,7 +221,7 @@ class LoadMemoryTool(_MemoryTool):
         return await self._found(run, query, limit=self.limit, filter=self.filter, handover=True)
 
     async def _found(self, run: Run, query: str, **options: Any) -> dict[str, Any]:
-        return _shown(await run.find(query, budget_tokens=self.budget_tokens, **options))
+        return fenced_answer(await run.find(query, budget_tokens=self.budget_tokens, **options))
 
 
 class RecallMemoryTool(LoadMemoryTool):
@@ -282,12 +282,10 @@ class RecallMemoryTool(LoadMemoryTool):
 
 
 Who = Literal["model", "person"]
-LINKED = "These say the same in other words and are not erased, unless their ids are named too."
-_NOT_YET = {
-    "model": "Nothing was erased. Tell the user what would be. Call again with the ids to erase "
-    "and the token once they agreed.",
-    "person": "Nothing was erased. Call again with the ids to erase.",
-}
+NOT_YET = (
+    "Nothing was erased. Tell the user what would be. Call again with the ids to erase "
+    "and the token once they agreed."
+)
 _FORGET = {
     "model": "Erases memories for good. First call it with a query, or with ids that "
     "load_memory showed: it lists what would be erased and erases nothing. Tell the user; after "
@@ -339,36 +337,34 @@ class ForgetMemoryTool(_MemoryTool):
         query: About = "",
         token: Token = "",
     ) -> dict[str, Any]:
-        if not ids:
-            if not query.strip():
-                raise InvalidInput("ids or query is required.")
-            budget = DEFAULT_ANSWER_TOKENS
-            entries = await run.find(query, limit=MAX_DECIDED, budget_tokens=budget)
-            return self._listed(run, entries)
-        memories, scope, doomed = run.memories, run.scope, await _named(run, ids)
-        linked = (await memories.forget(scope, ids, dry_run=True)).linked
-        same = _shown(await _named(run, linked))
-        beside = {"linked": {**same, "message": LINKED}} if linked else {}
+        if ids:
+            return await forgotten(
+                run.memories,
+                run.scope,
+                ids,
+                who=self.name,
+                token=token,
+                ask=lambda doomed: self._ask(run, doomed),
+            )
+        if not query.strip():
+            raise InvalidInput("ids or query is required.")
+        found = await run.find(query, limit=MAX_DECIDED, budget_tokens=DEFAULT_ANSWER_TOKENS)
+        if not found:
+            return {"status": "nothing found", **fenced_answer(())}
         if self.confirm == "person":
-            pending = ask_person(run.context, "Erase these memories for good?", doomed)
-            if pending is not None:
-                return {**pending, **beside}
-        elif token != _token(run, doomed):
-            return {**self._listed(run, doomed), **beside}
-        erased = await memories.forget(scope, ids, who=self.name)
-        return {"status": "forgotten", "ids": list(erased), **beside}
+            return {"status": "confirmation required", **fenced_answer(found)}
+        return _with_token(run, found)
 
-    def _listed(self, run: Run, memories: Sequence[Entry]) -> dict[str, Any]:
-        """Return what would be erased, and how to go on."""
-        if not memories:
-            return {"status": "nothing found", **_shown(())}
-        by_model = self.confirm == "model"
-        return {
-            "status": "confirmation required",
-            "message": _NOT_YET[self.confirm],
-            **({"token": _token(run, memories)} if by_model else {}),
-            **_shown(memories),
-        }
+    def _ask(self, run: Run, doomed: Sequence[Entry]) -> dict[str, Any] | None:
+        """Return what to answer before these memories go; None once a person agreed."""
+        if self.confirm == "person":
+            return ask_person(run.context, "Erase these memories for good?", doomed)
+        return _with_token(run, doomed)
+
+
+def _with_token(run: Run, doomed: Sequence[Entry]) -> dict[str, Any]:
+    session = run.context.session
+    return with_token(doomed, (session.app_name, session.user_id, session.id), NOT_YET)
 
 
 Waiting = Annotated[
@@ -423,8 +419,12 @@ class ConfirmMemoryTool(_MemoryTool):
             )
             more = page.cursor is not None or len(listed) < len(page.memories)
             note = {"message": "More wait than are shown here."} if more else {}
-            return {**_shown(listed), **note}
-        entries = await _named(run, ids, waiting=True)
+            return {**fenced_answer(listed), **note}
+        waiting = [await memories.get(scope, id, superseded=True) for id in ids]
+        for memory in waiting:
+            if memory.state != "quarantined":
+                raise NotFound(f"No memory {memory.id} waits in the quarantine of this scope.")
+        entries = await to_decide(waiting)
         if (pending := ask_person(run.context, _QUESTIONS[decision], entries)) is not None:
             return pending
 
@@ -440,28 +440,3 @@ class ConfirmMemoryTool(_MemoryTool):
         status = "confirmed" if decision == "confirm" else "rejected"
         done = [id for id in ids if id not in failed]
         return {"status": status, "ids": done, **({"failed": failed} if failed else {})}
-
-
-async def _named(run: Run, ids: Sequence[str], *, waiting: bool = False) -> list[Entry]:
-    """Return memories as somebody reads them who decides about them: cut where they are long.
-
-    Raises:
-        NotFound: one is not in the run's own scope; or `waiting`, and it is not quarantined.
-    """
-    named = [await run.memories.get(run.scope, id, superseded=True) for id in ids]
-    for memory in named if waiting else ():
-        if memory.state != "quarantined":
-            raise NotFound(f"No memory {memory.id} waits in the quarantine of this scope.")
-    return [affordable([of_memory(memory)], SHOWN_TOKENS)[0] for memory in named]
-
-
-def _shown(memories: Sequence[Entry]) -> dict[str, Any]:
-    return fenced_answer(memories)
-
-
-def _token(run: Run, memories: Sequence[Entry]) -> str:
-    """Return what only an answer that listed exactly these memories can have told."""
-    session = run.context.session
-    listed = sorted(entry["id"] for entry in memories)
-    raw = json.dumps([session.app_name, session.user_id, session.id, listed])
-    return blake2b(raw.encode(), digest_size=8).hexdigest()

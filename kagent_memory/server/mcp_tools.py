@@ -19,7 +19,6 @@ from contextlib import (
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
-from hashlib import blake2b
 from io import FileIO
 from typing import Annotated, Any, ParamSpec, TypeAlias
 
@@ -37,7 +36,6 @@ from ..checks import parsed_time
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError
 from ..memories import Memories
-from ..memories.reading import existing
 from ..memories.tool_answers import (
     CONTENT,
     DEFAULT_ANSWER_TOKENS,
@@ -50,9 +48,11 @@ from ..memories.tool_answers import (
     Entry,
     affordable,
     answered,
+    forgotten,
     of_hit,
     of_memory,
     saved_id,
+    with_token,
 )
 from ..models.prompts.fence import fenced_answer
 from ..records import Fact, Scope
@@ -153,25 +153,14 @@ async def _forget(
 ) -> Answer:
     """Tell what would be erased; erase it when the token of that answer is given."""
     client = context.request_context.lifespan_context
-    memories, scope = client.memories, client.scope
-    doomed = await memories.forget(scope, [id], dry_run=True)
-    expected = _token(scope, doomed)
-    also = {"linked": await _shown(memories, scope, doomed.linked)} if doomed.linked else {}
-    if token == expected:
-        erased = await memories.forget(scope, [id], who=client.who)
-        return {"status": "forgotten", "ids": [*erased], **also}
-    listed = await _shown(memories, scope, doomed)
-    return {"status": "confirmation required", "message": ASK, "token": expected, **listed, **also}
-
-
-async def _shown(memories: Memories, scope: Scope, ids: Sequence[str]) -> Answer:
-    return await _fenced([of_memory(memory) for memory in await existing(memories, scope, ids)])
-
-
-def _token(scope: Scope, ids: Sequence[str]) -> str:
-    """Return what only an answer that listed exactly these memories can have told."""
-    raw = b" ".join([scope.id, *(id.encode() for id in sorted(ids))])
-    return blake2b(raw, digest_size=8, person=b"mcp-forget").hexdigest()
+    return await forgotten(
+        client.memories,
+        client.scope,
+        [id],
+        who=client.who,
+        token=token,
+        ask=lambda doomed: with_token(doomed, [client.scope.id.hex()], ASK),
+    )
 
 
 async def _fenced(entries: Sequence[Entry]) -> Answer:
