@@ -25,6 +25,7 @@ from typing import Annotated, BinaryIO, Literal, TypeAlias
 from pydantic import (
     AfterValidator,
     BaseModel,
+    StrictFloat,
     TypeAdapter,
     ValidationError,
 )
@@ -73,7 +74,7 @@ class Numbers:
     """A vector of a line, with the name of its embedding space."""
 
     space: str
-    numbers: Annotated[tuple[float, ...], AfterValidator(_checked_numbers)]
+    numbers: Annotated[tuple[StrictFloat, ...], AfterValidator(_checked_numbers)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +260,9 @@ def _checked_line(line: Line) -> Line:
     for state in (change.memory for change in changes):
         if state.state != "source" and len(state.links) > MAX_LINKS:
             raise InvalidInput(f"It has {len(state.links)} links; at most {MAX_LINKS} are kept.")
+    spaces = [(vector.space, len(vector.numbers)) for vector in line.vectors]
+    if len({*spaces}) < len(spaces):
+        raise InvalidInput("It has two vectors of one embedding space.")
     numbers = [revision.revision for revision in revisions]
     if len(set(numbers)) < len(numbers) or max(numbers, default=0) >= memory.revision:
         raise InvalidInput(

@@ -140,11 +140,10 @@ class Opened:
                 await self._log_unfinished()
                 return False
             await asyncio.sleep(min(PAUSE_SECONDS, left))
-        try:
-            await asyncio.wait_for(
-                parts.deliveries.flush(), max(0.0, end - time.monotonic()) + 0.01
-            )
-        except (StoreError, TimeoutError):
+        counting = asyncio.create_task(parts.deliveries.try_flush())
+        # it is not cancelled when the time is over: what it has in hand would be lost
+        await asyncio.wait([counting], timeout=max(0.0, end - time.monotonic()) + 0.01)
+        if not (counting.done() and counting.result()):
             return False
         return await self._log_unfinished()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from ..concurrency import run_in_thread
@@ -43,13 +43,14 @@ async def import_file(
 ) -> Imported:
     """Import a checked file; see `Memories.import_`."""
     store = parts.store.memories
-    numbers: dict[int, int] = {}
+    numbers = {width: width for width in file.widths}  # of a dry run, which adds no space
     for width in () if dry_run else file.widths:
         numbers[width] = (await store.spaces.add(external_name(width), width, None)).number
     blocked, counts, vectors = await _forgotten(parts, file), Counter[Restored](), 0
     async for scope, part in _in_thread(file.batches(numbers)):
         memories = [whole for whole in part if (scope, whole.memory.id) not in blocked]
-        outcomes = await store.restore(scope, memories, dry_run=dry_run, now=parts.clock())
+        rows = [replace(whole, vectors={}) for whole in memories] if dry_run else memories
+        outcomes = await store.restore(scope, rows, dry_run=dry_run, now=parts.clock())
         counts["forgotten"] += len(part) - len(memories)
         counts.update(outcomes)
         vectors += sum(

@@ -92,6 +92,17 @@ class Deliveries:
                 handed = sum(tally.delivered.total() for tally in tallies.values())
                 telemetry.count("deliveries", handed)
 
+    async def try_flush(self) -> bool:
+        """Count at once what is noted by now; where the database refuses, log it and return
+        False.
+        """
+        try:
+            await self.flush()
+        except KagentMemoryError as error:
+            logger.warning("Deliveries could not be counted yet; trying again: %s", error)
+            return False
+        return True
+
     async def close(self) -> None:
         """Count what is noted, within some seconds, and stop."""
         if self._task is None:
@@ -108,7 +119,4 @@ class Deliveries:
     async def _write(self) -> None:
         while True:
             await asyncio.sleep(GATHER_SECONDS)
-            try:
-                await self.flush()
-            except KagentMemoryError as error:
-                logger.warning("Deliveries could not be counted yet; trying again: %s", error)
+            await self.try_flush()

@@ -164,6 +164,8 @@ def with_vectors(*vectors: Any) -> Callable[[Lines], None]:
         (with_revision(memory_id="01900000-0000-7000-8000-000000000000"), "of another memory"),
         (with_vectors({"space": "hash", "numbers": [0.0] * 24}), "Line 2.*zero"),
         (with_vectors({"space": "hash", "numbers": [float("nan")] * 24}), "Line 2"),
+        (with_vectors({"space": "hash", "numbers": ["0.5"] * 24}), "Line 2.*valid number"),
+        (with_vectors(*[{"space": "hash", "numbers": [0.5]}] * 2), "Line 2.*two vectors"),
         (lambda lines: lines[1].update(surprise=1), "Line .*surprise"),
         (with_memory(surprise=1), "Line .*surprise"),
         (with_revision(surprise=1), "Line .*surprise"),
@@ -368,8 +370,11 @@ async def test_vectors_of_callers_travel_to_the_last_bit(store_uri, keys, tmp_pa
         before = await vectors_of(first)
         before = {key: value for key, value in before.items() if key[0] != "hash"}
         path = await exported(first, tmp_path, vectors=True)
+        would = await second.import_(path, dry_run=True)
+        assert (await second.store.memories.spaces.all(), await second.scopes()) == ([], [])
         done = await second.import_(path)
-        assert (done, done.vectors, len(before)) == (Imported(added=11), 2, 2)
+        assert would == done == Imported(added=11)
+        assert would.vectors == done.vectors == len(before) == 2
         assert (await vectors_of(second), embedder.calls) == (before, [])
         await second.work(until_idle=True)
         assert (await vectors_of(second)).items() > before.items()

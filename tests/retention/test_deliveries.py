@@ -81,7 +81,7 @@ async def test_a_late_delivery_extends_a_memory_before_the_prune(store_uri: str)
 
 
 async def test_deliveries_outlast_a_database_that_hangs(monkeypatch: pytest.MonkeyPatch):
-    """Deliveries outlast a database that takes none for a while."""
+    """Deliveries outlast a database that takes none for a while, and a drain that ends before."""
     async with await opened() as memories:
         [id] = await memories.add(ADA, ["Ada rows on Mondays"])
         inner, pauses = memories.store.memories.count, [0.3]
@@ -94,6 +94,7 @@ async def test_deliveries_outlast_a_database_that_hangs(monkeypatch: pytest.Monk
         for turn in range(40):
             await memories.recall(ADA, "Mondays")
             await asyncio.sleep(0.01 * (turn % 3))
+        assert not await memories.drain(0.1)
         assert await memories.drain(60)
         assert (await memories.get(ADA, id)).usage.delivered_total == 40
 
