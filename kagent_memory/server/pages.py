@@ -12,7 +12,6 @@ from typing import Any, cast
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from ..checks import parsed_time
 from ..errors import KagentMemoryError, NotFound
 from ..ingestion.editing import last_change
 from ..memories import Memories
@@ -30,7 +29,7 @@ SHOWN = 25
 FOUND = 20
 SHOWN_SCOPES = 200
 MAX_LABELS = 100  # topics and tags to choose from
-CHOICES = ("type", "category", "topic", "tag", "show", "order", "as_of", "width", "also")
+CHOICES = ("type", "category", "topic", "tag", "show", "order", "width")
 STATES: Mapping[str, Any] = {"replaced": "only", "waiting": "quarantined"}
 """What `show` names, as a filter does."""
 EDITED = ("content", "type", "category", "importance", "ttl_days", "why", "topics", "tags")
@@ -128,17 +127,13 @@ async def _hits(
         "user": Scopes(tenant=scope.tenant, user=scope.user),
         "app": Scopes(tenant=scope.tenant, app=scope.app),
     }
-    searched = [wider.get(chosen["width"], scope)]
-    if also := chosen["also"].strip():  # another user of the same agent
-        searched.append(replace(scope, user=also))
     return await memories_of(request).recall(
-        [caller_of(request).checked(scope) for scope in searched],
+        caller_of(request).checked(wider.get(chosen["width"], scope)),
         query,
         limit=FOUND,
         filter=replace(filter, superseded=False),
         explain=True,
         deliver=False,
-        as_of=parsed_time(at, "as_of") if (at := chosen["as_of"]) else None,
         handover=True,
     )
 

@@ -125,9 +125,9 @@ async def test_a_search_of_scopes_shows_whose_each_hit_is(
         return set(contents(answer.text))
 
     assert await found() == await found(width="nonsense") == {here}
-    assert await found(width="user", also="team <i>") == {here, desk, shared}
+    assert await found(width="user") == {here, desk}
     assert await found(width="app") == {here, shared}
-    text = (await client.get("/memories", params={**asked, "also": "team <i>"})).text
+    text = (await client.get("/memories", params={**asked, "width": "app"})).text
     assert "<bdi>team <i></bdi>, <bdi>demo</bdi>" in html.unescape(text)
 
 
