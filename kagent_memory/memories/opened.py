@@ -40,10 +40,23 @@ def without_secrets(uri: str) -> str:
 
 
 class Opened:
-    """Memories that are open, here or elsewhere: what their verbs stand on."""
+    """Memories that are open, here or elsewhere: what their verbs stand on.
+
+    Attributes:
+        settings: those in force.
+        location: the URI without password and query.
+        mode: the search mode of reads when every part works.
+    """
+
+    settings: MemorySettings
+    location: str
+    mode: Mode
 
     def __init__(self, components: Components | None) -> None:
         self._components = components
+        if components is not None:
+            self.settings, self.location = components.settings, components.location
+            self.mode = "keyword" if components.vectors is None else "hybrid"
         self._stop = asyncio.Event()
         self._background: list[asyncio.Task[None]] = []
 
@@ -85,28 +98,6 @@ class Opened:
         trace: TracebackType | None,
     ) -> None:
         await self.close()
-
-    @property
-    def settings(self) -> MemorySettings:
-        """The settings in force."""
-        return self.parts.settings
-
-    @property
-    def location(self) -> str:
-        """The URI without password and query."""
-        return self.parts.location
-
-    @property
-    def mode(self) -> Mode:
-        """The search mode of reads when every part works."""
-        return "keyword" if self.parts.vectors is None else "hybrid"
-
-    @property
-    def needs_model(self) -> bool:
-        """True if sessions need a model that each agent brings or names, since none is
-        configured.
-        """
-        return self.parts.providers.needs_model
 
     @property
     def store(self) -> Store:

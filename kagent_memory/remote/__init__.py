@@ -81,8 +81,8 @@ class RemoteMemories(Memories):
     def __init__(self, client: httpx.AsyncClient, location: str, settings: MemorySettings) -> None:
         super().__init__(None)
         self._client = client
-        self._location = location
-        self._settings = settings
+        self.location = location
+        self.settings = settings
         self._info: Info = {"mode": "keyword"}
 
     @classmethod
@@ -150,22 +150,8 @@ class RemoteMemories(Memories):
         except BaseException:
             await client.aclose()
             raise
+        memories.mode = memories._info["mode"]
         return memories
-
-    @property
-    @override
-    def settings(self) -> MemorySettings:
-        return self._settings
-
-    @property
-    @override
-    def location(self) -> str:
-        return self._location
-
-    @property
-    @override
-    def mode(self) -> Mode:
-        return self._info["mode"]
 
     @override
     async def close(self) -> None:
@@ -194,7 +180,7 @@ class RemoteMemories(Memories):
                 return kind.validate_json(await answer.aread())
             except ValueError as error:
                 raise StoreError(
-                    f"What answers at {self._location} is not a kagent-memory server; check the "
+                    f"What answers at {self.location} is not a kagent-memory server; check the "
                     "host and port in the URI."
                 ) from error
 
@@ -220,23 +206,23 @@ class RemoteMemories(Memories):
                 method, path, params=query, content=content, headers=headers
             ) as answer:
                 if not answer.is_success:
-                    raise _error_of(answer.status_code, await answer.aread(), self._location)
+                    raise _error_of(answer.status_code, await answer.aread(), self.location)
                 yield answer
         except httpx.HTTPError as error:
             raise StoreError(
-                f"The server {self._location} cannot be reached: {type(error).__name__}."
+                f"The server {self.location} cannot be reached: {type(error).__name__}."
             ) from error
 
     async def _remember(self, verb: Verb, arguments: dict[str, Any]) -> str | None:
         llm = arguments.pop("llm", None)
         name = getattr(llm, "name", llm)
-        if name and self._settings.llm is not False:
+        if name and self.settings.llm is not False:
             if self._info.pop("needs_model", False):
                 logger.warning(
                     "The server %s has no model of its own: facts are extracted where a worker can "
                     "make %r, and sessions are stored as said otherwise. Start it with "
                     "KAGENT_MEMORY_LLM, or open this service with llm=False.",
-                    self._location,
+                    self.location,
                     name,
                 )
             if name in self._info.get("models", (name,)):
@@ -249,7 +235,7 @@ class RemoteMemories(Memories):
 
     async def _receipts(self, verb: Verb, arguments: dict[str, Any]) -> Any:
         if arguments.get("tenant") is None:
-            arguments["tenant"] = self._settings.tenant or None
+            arguments["tenant"] = self.settings.tenant or None
         return await self._send(verb, arguments)
 
     async def _audit(self, verb: Verb, arguments: dict[str, Any]) -> Audit:
@@ -259,7 +245,7 @@ class RemoteMemories(Memories):
         )
 
     async def _check(self, verb: Verb, arguments: dict[str, Any]) -> Sequence[Diagnosis]:
-        server = Diagnosis("server", "ok", f"{self._location} answers.")
+        server = Diagnosis("server", "ok", f"{self.location} answers.")
         try:
             return [server, *await self._send(verb, arguments)]
         except NotFound as error:  # it tells only callers who may see everything
@@ -284,7 +270,7 @@ class RemoteMemories(Memories):
                 yield line
                 last = line
         if not last.startswith('{"end"'):
-            raise StoreError(f"The export of {self._location} was cut off; call it again.")
+            raise StoreError(f"The export of {self.location} was cut off; call it again.")
 
     async def _import_(self, verb: Verb, arguments: dict[str, Any]) -> Imported:
         path, query, _ = _request(verb, arguments)
@@ -294,14 +280,14 @@ class RemoteMemories(Memories):
             async for line in answer.aiter_lines():
                 event = json.loads(line)
                 if "error" in event:
-                    raise _error_of(200, json.dumps(event["error"]), self._location)
+                    raise _error_of(200, json.dumps(event["error"]), self.location)
                 if "imported" in event:
                     done = verb.answer.validate_python(event["imported"])
                 elif progress is not None:
                     progress(event["done"])
         if done is None:
             raise StoreError(
-                f"The import into {self._location} was cut off; call it again to continue."
+                f"The import into {self.location} was cut off; call it again to continue."
             )
         return done
 
