@@ -20,7 +20,6 @@ from ..language.tokenizer import index_terms, query_terms
 from ..records import Memory, Vector
 from ..stores.columns import NONE, ticks
 from ..stores.view import View
-from .contract_round_trip import texts as any_text
 from .fixtures import (
     BEYOND_INT32,
     HOSTILE,
@@ -31,6 +30,7 @@ from .fixtures import (
     adding,
     changing,
     examples,
+    texts,
     vector,
 )
 
@@ -87,9 +87,9 @@ class TextSearchContract(ContractPart):
 
     @examples
     @given(
-        content=any_text.filter(bool),
-        author=any_text,
-        terms=st.lists(any_text | st.sampled_from(HOSTILE)),
+        content=texts.filter(bool),
+        author=texts,
+        terms=st.lists(texts | st.sampled_from(HOSTILE)),
     )
     async def test_any_text_is_found_by_its_own_words(
         self, home: ScopedStore, content: str, author: str, terms: list[str]
@@ -107,12 +107,9 @@ class TextSearchContract(ContractPart):
     async def test_features_tell_what_ranking_needs(self, home: ScopedStore) -> None:
         """The length, whether it asks and whether it names a time; kept when it changes."""
         cases = [
-            ("Why? ", None, True, False),
             ("لماذا؟\n", None, True, False),
             ("Why? Because", None, False, False),
-            ("We moved in last autumn", "ann", False, True),
             ("Seit Dienstag ist sie da", "ann", False, True),
-            ("Ann came back on Friday", "ann", False, True),
         ]
         memories = [a_memory(content, author=author) for content, author, *_ in cases]
         await home.add(*memories)
@@ -121,8 +118,8 @@ class TextSearchContract(ContractPart):
             place = places[memory.id]
             assert (place["chars"], place["asks"]) == (len(content), expected[0]), content
             assert place["names_a_time"] == expected[1], content
-        await home.change(memories[-1], content="It is so since Monday")
-        [place] = (await home.features(memories[-1].id)).values()
+        await home.change(memories[1], content="It is so since Monday")
+        [place] = (await home.features(memories[1].id)).values()
         assert place["names_a_time"]
 
     async def test_features_reach_to_the_neighbours_of_a_turn(self, home: ScopedStore) -> None:

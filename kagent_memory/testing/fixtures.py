@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import pytest_asyncio
 from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
 
 from ..errors import ConfigurationError
 from ..records import EVERYTHING, Change, Filter, Memory, Scope, Vector, new_id
@@ -38,6 +39,7 @@ DAY = timedelta(days=1)
 SECOND = timedelta(seconds=1)
 BEYOND_INT32 = 2**40
 
+texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=60)
 examples = settings(
     max_examples=25,
     deadline=None,
