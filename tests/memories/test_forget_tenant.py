@@ -121,7 +121,9 @@ async def test_what_is_saved_afterwards_is_a_beginning(uri):
 
 
 async def test_a_part_at_a_time_goes_on_where_it_ended(uri):
-    """With a limit each call erases a part, until one says that it is done."""
+    """With a limit each call erases a part, of several scopes where they are small, until one says
+    that it is done.
+    """
     async with await opened(uri) as memories:
         await fill(memories, GONE, count=12)
         await fill(memories, "other", count=2)
@@ -134,6 +136,7 @@ async def test_a_part_at_a_time_goes_on_where_it_ended(uri):
         assert sum(part.scopes for part in parts) == 2
         assert await state(memories, GONE) == ([], [], [], [])
         assert len((await state(memories, "other"))[0]) == 2
+        assert (await memories.forget_tenant("other", limit=50)).scopes == 2
 
 
 async def test_an_interrupted_erasure_is_ended_by_the_next_call(uri, monkeypatch):

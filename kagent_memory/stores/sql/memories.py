@@ -294,22 +294,26 @@ class SqlMemoryStore(Part, MemoryStore):
         self, tenant: str, *, limit: int, who: str | None = None, now: datetime
     ) -> ForgottenTenant:
         tokens, rows = await self._leave(tenant)
-        erased = ForgottenTenant(tokens=tokens, done=not rows)
+        erased, left = ForgottenTenant(tokens=tokens, done=not rows), max(limit, 1)
         for scope in map(to_scope, rows):
-            most = min(max(limit, 1), forgetting.ERASED_AT_ONCE)
+            most = min(left, forgetting.ERASED_AT_ONCE)
             script = partial(forgetting.erase_some, limit=most, who=who, now=now)
             count, ended = await run(self.database, script, scope, write=True)
             self.indexes.drop(scope)
-            erased = replace(erased, scopes=int(ended), memories=count)
+            erased += ForgottenTenant(scopes=int(ended), memories=count, done=False)
+            left -= max(count, 1)
+            if left <= 0:
+                break
         if rows or tokens:
             await self.database.erase()
         return erased
 
     @writing
     async def _leave(self, session: Transaction, tenant: str) -> tuple[int, Sequence[Row]]:
-        """Revoke a tenant's tokens; return how many, and a scope of which anything is left."""
+        """Revoke a tenant's tokens; return how many, and scopes of which anything is left."""
         tokens = await session.rows("drop_tokens", tenant=tenant)
-        return len(tokens), await session.rows("tenant_scope", tenant=tenant)
+        few = maintenance.SCOPES_AT_ONCE
+        return len(tokens), await session.rows("tenant_scopes", tenant=tenant, limit=few)
 
     @override
     @reading

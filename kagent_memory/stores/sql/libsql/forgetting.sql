@@ -202,22 +202,22 @@ WHERE scope_id = :scope_id AND memory_id IN (SELECT value FROM json_each(:ids))
 DELETE FROM memory_vector_{space}
 WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
 
--- name: tenant_scope
--- One of them, of which anything is left, be it only what was forgotten; by an index of the short names or the long.
+-- name: tenant_scopes
+-- Some of them, of which anything is left, be it only what was forgotten; by an index of the short names or the long.
 SELECT * FROM (
     SELECT tenant, user_id, app FROM scope
     WHERE tenant = :tenant AND length(tenant) + length(app) + length(user_id) <= 600
     ORDER BY app, user_id
-    LIMIT 1
+    LIMIT :limit
 ) AS short
 UNION ALL
 SELECT * FROM (
     SELECT tenant, user_id, app FROM scope
     WHERE tenant = :tenant AND length(tenant) + length(app) + length(user_id) > 600
     ORDER BY app, user_id
-    LIMIT 1
+    LIMIT :limit
 ) AS long
-LIMIT 1
+LIMIT :limit
 
 -- name: some_memories
 SELECT id FROM memory WHERE scope_id = :scope_id ORDER BY id LIMIT :limit

@@ -39,8 +39,11 @@ SELECT due.id, due.fence, s.tenant, s.user_id, s.app
 FROM (
     SELECT
         j.scope_id, j.id, j.fence, j.attempts > 0 AS again, j.created_at,
-        coalesce((SELECT max(key) + 1 FROM json_each(:served) WHERE value = lower(hex(j.scope_id))), 0) AS turn
+        coalesce(served.turn, 0) AS turn
     FROM ingest_job AS j
+    LEFT JOIN (
+        SELECT unhex(value) AS scope_id, max(key) + 1 AS turn FROM json_each(:served) GROUP BY value
+    ) AS served ON served.scope_id = j.scope_id
     WHERE (
             (j.state = 'queued' AND j.run_after <= :now)
             OR (

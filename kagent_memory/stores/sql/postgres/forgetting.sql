@@ -219,22 +219,22 @@ DELETE FROM memory_revision WHERE scope_id = %(scope_id)s AND memory_id = ANY(%(
 -- name: erase_vectors
 DELETE FROM memory_vector_{space} WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
 
--- name: tenant_scope
--- One of them, of which anything is left, be it only what was forgotten; by an index of the short names or the long.
+-- name: tenant_scopes
+-- Some of them, of which anything is left, be it only what was forgotten; by an index of the short names or the long.
 SELECT * FROM (
     SELECT tenant, user_id, app FROM scope
     WHERE tenant = %(tenant)s AND length(tenant) + length(app) + length(user_id) <= 600
     ORDER BY app, user_id
-    LIMIT 1
+    LIMIT %(limit)s
 ) AS short
 UNION ALL
 SELECT * FROM (
     SELECT tenant, user_id, app FROM scope
     WHERE tenant = %(tenant)s AND length(tenant) + length(app) + length(user_id) > 600
     ORDER BY app, user_id
-    LIMIT 1
+    LIMIT %(limit)s
 ) AS long
-LIMIT 1
+LIMIT %(limit)s
 
 -- name: some_memories
 SELECT id FROM memory WHERE scope_id = %(scope_id)s ORDER BY id LIMIT %(limit)s

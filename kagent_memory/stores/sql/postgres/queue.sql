@@ -39,10 +39,13 @@ SELECT due.id, due.fence, s.tenant, s.user_id, s.app
 FROM (
     SELECT
         j.scope_id, j.id, j.fence, j.attempts > 0 AS again, j.created_at,
-        coalesce(
-            (SELECT max(s.place) FROM unnest(%(served)s::uuid[]) WITH ORDINALITY AS s (id, place) WHERE s.id = j.scope_id), 0
-        ) AS turn
+        coalesce(served.turn, 0) AS turn
     FROM ingest_job AS j
+    LEFT JOIN (
+        SELECT v.scope_id, max(v.turn) AS turn
+        FROM unnest(%(served)s::uuid[]) WITH ORDINALITY AS v (scope_id, turn)
+        GROUP BY v.scope_id
+    ) AS served ON served.scope_id = j.scope_id
     WHERE (
             (j.state = 'queued' AND j.run_after <= %(now)s)
             OR (j.state = 'running' AND (j.lease_until IS NULL OR j.lease_until <= statement_timestamp()))
