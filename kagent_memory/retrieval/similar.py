@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from ..errors import ModelError
 from ..language.tokenizer import index_terms, query_terms
-from ..language.tokenizer import slot as slot_key
 from ..records import Memory, Scope, Vector
 from ..stores.base import MemoryStore
+from ..stores.planning import slot_of
 from ..stores.spaces import EmbeddingSpace
 from ..stores.values import MemoryQuery, TextMatches
 from ..stores.view import View
@@ -74,21 +75,17 @@ async def current(
     ids = {memory.id for neighbours in near.values() for memory, _ in neighbours}
     known = dict(await store.get(scope, list(ids), now=now))
     known |= {memory.id: memory for memory in others}
-    slots = {
-        place: slot
-        for place, memory in enumerate(memories)
-        if not memory.verbatim and (slot := slot_key(memory.subject, memory.attribute))
-    }
-    holders: dict[str | None, list[Memory]] = {}
+    slots = {place: slot for place, memory in enumerate(memories) if (slot := slot_of(memory))}
     query = MemoryQuery(slots=list(slots.values()), order="oldest", now=now)
     filling = await store.select(scope, query) if slots else ()
+    holders = defaultdict[str, list[Memory]](list)
     for memory in (*filling, *others):
-        holders.setdefault(slot_key(memory.subject, memory.attribute), []).append(memory)
+        holders[slot_of(memory) or ""].append(memory)
     near_facts: dict[int, list[tuple[Memory, float]]] = {}
     for place in {**dict.fromkeys(near), **slots}:
         ones = near.get(place, ())
         alike = {each.id: (known[each.id], value) for each, value in ones if each.id in known}
-        for holder in holders.get(slots.get(place), ()):
+        for holder in holders[slots[place]] if place in slots else ():
             alike.setdefault(holder.id, (holder, 1.0))
         near_facts[place] = [*alike.values()]
     return near_facts

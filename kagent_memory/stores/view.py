@@ -14,7 +14,6 @@ import numpy as np
 from typing_extensions import override
 
 from ..concurrency import each_aside, run_in_thread
-from ..errors import InvalidInput
 from ..records import EVERYTHING, Filter, Memory, Scope, Vector
 from .codec import bounded
 from .columns import Mask
@@ -223,10 +222,7 @@ class MemoriesView(View):
     async def nearest_rows(
         self, space_number: int, vectors: Sequence[Vector], *, limit: int
     ) -> list[Nearest]:
-        spaces = await self.source.spaces.all()
-        space = next((space for space in spaces if space.number == space_number), None)
-        if space is None:
-            raise InvalidInput(f"There is no embedding space {space_number} here.")
+        space = await self.source.spaces.numbered(space_number)
         queries = [checked_vector(vector, space.dimensions) for vector in vectors]
         rows = await self._vectors(space_number, self.index.ids_of(self.visible))
         return await self._nearest(VectorColumn(space.dimensions), queries, limit, rows)

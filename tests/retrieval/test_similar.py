@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kagent_memory.records import Memory, Scope
-from kagent_memory.retrieval.similar import NEAREST, neighbours
+from kagent_memory.retrieval.similar import NEAREST, current, neighbours
 from kagent_memory.stores.view import MemoriesView
 
 NOW = datetime(2026, 3, 4, tzinfo=UTC)
@@ -23,3 +23,15 @@ async def test_turns_take_no_place_among_a_facts_neighbours() -> None:
     view = await MemoriesView.of(store, Scope("", "ada", "app"), stored, now=NOW)
     near = await neighbours(view, None, [memory("new", "I paddle a kayak")])
     assert [[each.id for each, _ in alike] for alike in near.values()] == [["a"]]
+
+
+async def test_what_fills_no_slot_is_near_by_its_words_alone() -> None:
+    """A short-term memory without a slot does not meet each new fact that has none."""
+
+    async def none(*_: object, **__: object) -> dict[str, Memory]:
+        return {}
+
+    store: Any = SimpleNamespace(get=none)
+    brief, new = memory("a", "is in a hurry"), memory("new", "I paddle a kayak")
+    near = await current(store, Scope("", "ada", "app"), [new], {0: ()}, others=[brief], now=NOW)
+    assert near == {0: []}

@@ -147,25 +147,23 @@ async def with_sources(
         if memories[hit.row].state == "source"
     }
     sources = (view.rows_of(hit.row, memories[hit.row].source_ids) for hit in kept)
-    missing = {row for row in chain(*sources, *facts.values()) if row not in memories}
-    if not missing:
-        return kept, memories
-    known = {**memories, **await view.memories(sorted(missing))}
-    successors: dict[int, int] = {}
-    fresh = [row for row in chain(*facts.values()) if row not in known]
+    known, successors = {**memories}, dict[int, int]()
+    fresh = {*chain(*sources, *facts.values())} - known.keys()
     while fresh:
-        loaded = await view.memories(fresh, hidden=True)
-        known |= {
-            row: fact for row, fact in loaded.items() if fact.state == "active" and view.seen[row]
-        }
+        loaded = await view.memories(sorted(fresh), hidden=True)
         later = {
             row: successor
-            for row, fact in loaded.items()
-            if fact.state == "superseded" and fact.superseded_by
-            for successor in view.rows_of(row, [fact.superseded_by])
+            for row, memory in loaded.items()
+            if memory.state == "superseded"
+            for successor in view.rows_of(row, [memory.superseded_by or ""])
+        }
+        known |= {
+            row: memory
+            for row, memory in loaded.items()
+            if memory.state != "superseded" and view.seen[row]
         }
         successors |= later
-        fresh = [row for row in later.values() if row not in known and row not in successors]
+        fresh = {*later.values()} - known.keys() - successors.keys()
     hits = {hit.row: hit for hit in kept}
     ordered: dict[int, Ranked] = {}
     for hit in kept:

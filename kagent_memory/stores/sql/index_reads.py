@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...errors import StoreError
 from ...records import Filter, Memory, Scope, Vector
 from ..codec import ids_in, known
 from ..columns import Mask
@@ -101,7 +102,7 @@ class SqlIndexReads(Part):
             Behind: this database has not seen as much.
         """
         rows = await session.rows("scope_changes", **since._asdict())
-        _check_not_older(rows, since if self._may_lag else UNSEEN)
+        self._check_not_older(rows, since)
         if not rows:
             return None
         [row] = rows
@@ -206,24 +207,26 @@ class SqlIndexReads(Part):
 
         async def read(session: Transaction) -> tuple[Sequence[Row], np.dtype[np.float16]]:
             rows = await session.rows(query, space=space_number, **values)
-            _check_not_older(rows, since if self._may_lag else UNSEEN)
+            self._check_not_older(rows, since)
             return rows, session.session.half
 
-        reading_rows = run(self.reads, read, scope, write=False)
-        return await self.spaces.searched(space_number, reading_rows)
+        try:
+            return await run(self.reads, read, scope, write=False)
+        except StoreError:
+            await self.spaces.numbered(space_number)
+            raise
+
+    def _check_not_older(self, found: Sequence[Row], since: Stand) -> None:
+        """Check that a reader's next answer does not come from before the last one.
+
+        Raises:
+            Behind: the database holds an older version of the scope, or another scope's row.
+        """
+        if self._may_lag and since is not UNSEEN:
+            row: Row = found[0] if found else UNSEEN._asdict()
+            if bytes(row["salt"]) != since.salt or row["version"] < since.version:
+                raise Behind
 
 
 def _stand(row: Row) -> Stand:
     return Stand(bytes(row["salt"]), row["version"], row["erased"], row["mark"])
-
-
-def _check_not_older(found: Sequence[Row], since: Stand) -> None:
-    """Check that a reader's next answer does not come from before the last one.
-
-    Raises:
-        Behind: the database holds an older version of the scope, or another scope's row.
-    """
-    if since is UNSEEN:
-        return
-    if not found or bytes(found[0]["salt"]) != since.salt or found[0]["version"] < since.version:
-        raise Behind

@@ -4,18 +4,16 @@ several at once.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from typing_extensions import override
 
-from ...errors import Conflict, InvalidInput, StoreError
+from ...errors import Conflict, InvalidInput
 from ...records import Vector
 from ..spaces import EmbeddingSpace, EmbeddingSpaces, SpaceState
 from .session import Database, Part, Transaction, reading, writing
-
-Answer = TypeVar("Answer")
 
 
 class SqlEmbeddingSpaces(Part, EmbeddingSpaces):
@@ -34,18 +32,6 @@ class SqlEmbeddingSpaces(Part, EmbeddingSpaces):
         if space_number not in self._dimensions:
             self._dimensions[space_number] = (await self.numbered(space_number)).dimensions
         return self._dimensions[space_number]
-
-    async def searched(self, space_number: int, found: Awaitable[Answer]) -> Answer:
-        """Return what a search of an embedding space's vectors finds.
-
-        Raises:
-            InvalidInput: another process has dropped it.
-        """
-        try:
-            return await found
-        except StoreError:
-            await self.numbered(space_number)
-            raise
 
     @override
     @reading
