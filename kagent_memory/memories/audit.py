@@ -13,6 +13,7 @@ from ..concurrency import batched, run_in_thread
 from ..ingestion.echoes import mask_recalled
 from ..language.tokenizer import identity, query_terms
 from ..records import Filter, Memory, Message, Scope
+from ..redaction import redact
 from ..redaction.personal_data import WITHOUT_LIBRARIES, PersonalData
 from ..stores.filter_match import is_visible
 from ..stores.planning import said, slot_of, was_to_replace
@@ -105,21 +106,22 @@ class Contents:
             yield older, newer
 
     def secret(self) -> Evidence:
-        """Find secrets that the store's redactor knows."""
-        redact = self.parts.redactors.secrets
-        return self._holding(lambda text: ["secret"] if redact(text) != text else [])
+        """Find secrets that our redaction knows, or the store's own in its place."""
+        own = self.parts.redactors.secrets
+        masks = [own] if own is redact else [own, redact]
+        return self._holding(lambda text: ["secret" for mask in masks if mask(text) != text])
 
     def personal_data(self) -> Evidence:
         """Find personal data; without the setting `pii` only the kinds that no library is needed
         for.
         """
-        rules, redact = self.parts.settings.pii, self.parts.redactors.secrets
+        rules, secrets = self.parts.settings.pii, self.parts.redactors.secrets
         data = (
             PersonalData(rules.kinds, regions=rules.regions, table=rules.file)
             if rules is not None
             else PersonalData(WITHOUT_LIBRARIES)
         )
-        return self._holding(lambda text: [kind for _, _, kind in data.spans(redact(text))])
+        return self._holding(lambda text: [kind for _, _, kind in data.spans(secrets(text))])
 
     def _holding(self, kinds: Callable[[str], Iterable[str]]) -> Evidence:
         """Find memories in any state that hold something of a kind, or did in their history."""

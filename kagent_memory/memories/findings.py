@@ -29,8 +29,7 @@ class Finding:
 
     Attributes:
         scope: whose memories.
-        memory_ids: the evidence; of duplicates and contradictions all that are concerned, of a
-            recall loop the suspect and then what it repeats.
+        memory_ids: the evidence; of duplicates and contradictions all that are concerned.
         detail: what was found, never a word of a memory.
     """
 

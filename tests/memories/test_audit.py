@@ -154,6 +154,14 @@ async def test_what_is_no_defect_is_not_found():
         assert [(one.defect, len(one.memory_ids)) for one in found.findings] == [("recall_loop", 1)]
 
 
+async def test_a_redaction_of_ones_own_hides_no_secret():
+    """An audit finds what the built-in redaction knows, and what the store's own masks."""
+    async with await opened(redact=lambda text: text.replace("Meridian", "[boat]")) as memories:
+        await memories.add(ADA, SOUND[2:])
+        await add_old(memories, ADA, old(f"Deploy with {SECRET}"), old(SOUND[1]))
+        assert (await memories.audit(ADA)).counts["secret"] == 2
+
+
 @pytest.mark.parametrize("defects", [[], ["secret", "secrets"]], ids=repr)
 async def test_unknown_defects_are_refused(defects):
     """An audit looks for at least one defect, and for known ones only."""
