@@ -13,6 +13,7 @@ from ..errors import ConfigurationError, ModelUnavailable, needs_extra
 
 ORGANISATION = "sentence-transformers/"
 PREFIXES = ("local/", ORGANISATION)
+HUB_SECONDS = 5.0
 
 
 class LocalModel:
@@ -34,18 +35,25 @@ class LocalModel:
             self._kind = getattr(import_module(module), kind)
         except ImportError as error:
             raise needs_extra(f"The local model {model}", "local") from error
-        known = {row["model"].lower() for row in self._kind.list_supported_models()}
+        known = {row["model"].lower(): row for row in self._kind.list_supported_models()}
         if model.lower() not in known:
             raise ConfigurationError(
                 f"fastembed lists no {kind} {model!r}; choose one that it does.{self.advice}"
             )
         self.name = name
+        self._known = known[model.lower()]
         self._model = model
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kagent-memory-model")
 
     @cached_property
     def _loaded(self) -> Any:
+        hub, source = import_module("huggingface_hub"), self._known["sources"]["hf"]
+        cache = import_module("fastembed.common.utils").define_cache_dir()
         try:
+            if source and not hub.try_to_load_from_cache(
+                source, self._known["model_file"], cache_dir=cache
+            ):
+                hub.model_info(source, timeout=HUB_SECONDS)  # fastembed would ask for 39 seconds
             return self._kind(self._model)
         except Exception as error:  # of several HTTP clients, of fastembed and of its runtime
             raise ModelUnavailable(f"The files of {self._model} cannot be loaded.") from error

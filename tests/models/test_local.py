@@ -141,6 +141,28 @@ async def test_a_model_is_loaded_once_its_files_are_there(cache: Path):
     assert (await embedder.embed(["tea"], kind="document")).shape == (1, 8)
 
 
+async def test_a_hub_that_is_away_is_asked_once(cache: Path, monkeypatch: pytest.MonkeyPatch):
+    """Where the files of a model cannot be fetched, a call fails at once; files of the cache are
+    used unasked.
+    """
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    asked: list[str] = []
+
+    def away(name: str, **_: Any) -> None:
+        asked.append(name)
+        raise OSError("the hub is away")
+
+    monkeypatch.setattr("huggingface_hub.model_info", away)
+    embedder = opened("local/tests/words")
+    start = time.monotonic()
+    with pytest.raises(ModelUnavailable):
+        await embedder.embed(["tea"], kind="document")
+    assert time.monotonic() - start < 2  # fastembed's first pause is of 3 seconds
+    cached(cache, "tests/words", WORD_VECTORS)
+    await embedder.embed(["tea"], kind="document")
+    assert asked == ["tests/words"]
+
+
 async def test_a_cross_encoder_scores_in_order(cache: Path):
     """Each document has its score, in order, however many there are."""
     cached(cache, "tests/pairs", SCORES)
@@ -151,7 +173,8 @@ async def test_a_cross_encoder_scores_in_order(cache: Path):
 
 
 def faked(monkeypatch: pytest.MonkeyPatch, **methods: Any) -> None:
-    """Have fastembed make models of these methods."""
+    """Have fastembed make models of these methods, whose files are there."""
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_, **__: "here")
     fake = type("Fake", (fastembed.TextEmbedding,), methods)
     monkeypatch.setattr(fastembed, "TextEmbedding", fake)
 
