@@ -154,8 +154,12 @@ class JobHandlers:
             for state in (False, "quarantined"):
                 outputs += [
                     memory.content
-                    for memory in await self._memories(
-                        job, now, origins=("tool",), session_id=job.session_id, superseded=state
+                    for memory in await self._newest(
+                        job.scope,
+                        now,
+                        origins=("tool",),
+                        session_id=job.session_id,
+                        superseded=state,
                     )
                 ]
         kept = partial(
@@ -182,7 +186,7 @@ class JobHandlers:
         states = [memory.state for memory in earlier if not memory.verbatim]
         slots: dict[str | None, tuple[str, str]] = {}
         if job.model or self.providers.llm is not None:  # a model's facts are to meet them
-            for memory in await self._memories(job, now, limit=SLOTS_AMONG):
+            for memory in await self._newest(job.scope, now, limit=SLOTS_AMONG):
                 if memory.subject and memory.attribute and not memory.is_summary:
                     slots[slot_of(memory)] = memory.subject, memory.attribute
         return Transcript(
@@ -197,27 +201,28 @@ class JobHandlers:
 
     async def _earlier(self, job: Job, now: datetime) -> tuple[Memory, ...]:
         """Return the last summary of a session and what was learnt in it since, oldest first."""
-        session_id = job.session_id
-        brief = await self._short_term(job.scope, now, session_id=session_id, limit=MAX_SHORT_TERM)
-        newest = [*brief, *await self._memories(job, now, session_id=session_id)]
+        scope, id = job.scope, job.session_id
+        brief = await self._short_term(scope, now, session_id=id, limit=MAX_SHORT_TERM)
+        newest = [*brief, *await self._newest(scope, now, session_id=id)]
         last = [memory for memory in newest if memory.attribute == SESSION_SUMMARY][:1]
         since = max((memory.created_at for memory in last), default=EARLIEST)
         lacking = (memory for memory in newest if memory not in last and memory.created_at >= since)
         return (*last, *sorted(lacking, key=lambda memory: (memory.created_at, memory.id)))
 
-    async def _memories(
-        self,
-        job: Job,
-        now: datetime,
-        *,
-        limit: int = MAX_EARLIER,
-        **conditions: Any,
+    async def _newest(
+        self, scope: Scope, now: datetime, *, limit: int = MAX_EARLIER, **conditions: Any
     ) -> Sequence[Memory]:
-        """Return the newest memories of a job's scope, on the conditions of a `Filter`."""
-        page = await self.store.memories.list(
-            job.scope, filter=Filter(**conditions), order="newest", limit=limit, now=now
-        )
-        return page.memories
+        """Return the newest memories of a scope, on the conditions of a `Filter`."""
+        query = MemoryQuery(filter=Filter(**conditions), limit=limit, now=now)
+        return await self.store.memories.select(scope, query)
+
+    async def _short_term(
+        self, scope: Scope, now: datetime, *, limit: int = MAX_SHORT_TERM_READ, **conditions: Any
+    ) -> Sequence[Memory]:
+        """Return the newest short-term memories of a scope, where the settings have such."""
+        if not self.settings.short_term_hours:
+            return ()
+        return await self._newest(scope, now, limit=limit, superseded="short_term", **conditions)
 
     async def _meet(
         self, scope: Scope, new: Sequence[Memory], llm: Llm | None, now: datetime
@@ -250,21 +255,6 @@ class JobHandlers:
         except ModelError as error:  # what was extracted is kept, and not extracted again
             logger.warning("%d new fact(s) are added undecided: %s", len(new), error)
             return near, {}
-
-    async def _short_term(
-        self,
-        scope: Scope,
-        now: datetime,
-        *,
-        session_id: str | None = None,
-        limit: int = MAX_SHORT_TERM_READ,
-    ) -> Sequence[Memory]:
-        """Return the newest short-term memories of a session, or of all sessions of a scope."""
-        if not self.settings.short_term_hours:
-            return ()
-        of_sessions = Filter(session_id=session_id, superseded="short_term")
-        query = MemoryQuery(filter=of_sessions, limit=limit, now=now)
-        return await self.store.memories.select(scope, query)
 
     async def _plan(self, job: Job, learnt: Learnt, *, by_rule: bool) -> Batch:
         """Return the batch that takes in what a job learnt, planned on the scope's version as it is

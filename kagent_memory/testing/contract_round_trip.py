@@ -199,21 +199,6 @@ class RoundTripContract(ContractPart):
             kind, _, place = memory.content.partition(" ")
             assert memory.position == (None if kind == "alone" else int(place))
 
-    async def test_an_edit_comes_back_whole(self, home: ScopedStore) -> None:
-        """A changed memory has its new values, and is found by its new words only."""
-        [memory] = await home.write("alpha", ttl_days=3, session_id="s", metadata={"a": 1})
-        later = home.at(NOW + DAY)
-        new: dict[str, Any] = {
-            "content": "omega",
-            "importance": 1.0,
-            "metadata": {"b": None},
-            "tags": ("x",),
-        }
-        change = changing(memory, now=later.now, **new)
-        await later.apply(change)
-        assert await later.get(memory.id) == change.memory
-        assert dict((await later.text("alpha", "omega")).frequencies) == {"omega": 1}
-
 
 HOME = Scope(tenant="acme", user="ann", app="notes")
 PAIRS = {

@@ -238,8 +238,8 @@ class HistoryContract(ContractPart):
     """Every change leaves the state it ended."""
 
     async def test_a_change_leaves_the_state_it_ended(self, home: ScopedStore) -> None:
-        """Oldest first, without usage, with who, why, when and the events; adding leaves
-        nothing.
+        """Oldest first, without usage, with who, why, when and the events; adding leaves nothing.
+        What it began has its new values, and is found by its new words alone.
         """
         [first] = await home.write("v1", session_id="s", metadata={"n": 1}, ttl_days=30)
         for id in (first.id, "unknown"):
@@ -247,8 +247,12 @@ class HistoryContract(ContractPart):
         await home.deliver(first.id)
         edited, pinned = home.at(home.now + DAY), home.at(home.now + 2 * DAY)
         about: dict[str, Any] = {"who": "ann", "why": "a slip", "event_ids": ("e9",)}
-        await edited.apply(replace(changing(first, content="v2", metadata={}), **about))
+        new: dict[str, Any] = {"content": "v2", "importance": 1.0, "metadata": {}, "tags": ("x",)}
+        change = replace(changing(first, now=edited.now, **new), **about)
+        await edited.apply(change)
         second = await edited.get(first.id)
+        assert second == replace(change.memory, usage=second.usage)
+        assert dict((await edited.text("v1", "v2")).frequencies) == {"v2": 1}
         pin = changing(second, "pin", now=pinned.now, pinned=True)
         await pinned.apply(replace(pin, group="g1"))
         edit, pin = await home.store.memories.history(home.scope, first.id)
