@@ -206,9 +206,9 @@ class Verb:
         """
         values: dict[str, Any] = {}
         for name, text in texts.items():
-            has_parts = name in self.wire_types and _has_parts(self.wire_types[name])
+            is_json = name in self.wire_types and has_parts(self.wire_types[name])
             try:
-                values[name] = from_json(text) if has_parts else text
+                values[name] = from_json(text) if is_json else text
             except ValueError as error:
                 raise InvalidInput(f"{name}: Invalid JSON") from error
         try:
@@ -221,13 +221,13 @@ def _is_callback(kind: Any) -> bool:
     return any(getattr(part, "__origin__", None) is Callable for part in (kind, *get_args(kind)))
 
 
-def _has_parts(kind: Any) -> bool:
+def has_parts(kind: Any) -> bool:
     """Return True if a value of this type may be made of others."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return _has_parts(inner[0])
+        return has_parts(inner[0])
     if origin in (Union, UnionType):
-        return any(map(_has_parts, inner))
+        return any(map(has_parts, inner))
     return origin not in (None, Literal) or is_dataclass(kind)
 
 

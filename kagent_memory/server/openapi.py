@@ -1,16 +1,25 @@
-"""The part of `/openapi.json` on `/api/v1`, made from the signatures and docstrings of verbs."""
+"""The part of `/openapi.json` on `/api/v1`, made by FastAPI from the signatures and docstrings of
+verbs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from inspect import Parameter, Signature
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter
+from fastapi import APIRouter, Body, Path, Query
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import JSONResponse, Response
+from pydantic import GetJsonSchemaHandler, TypeAdapter
 
 from .. import __version__
-from ..memories.verbs import Verb
-from .api import JSON, VERBS
+from ..memories.types import WhichScopes
+from ..memories.verbs import Verb, has_parts
+from ..records import Filter
+from .api import JSON, JSON_LINES, VERBS, info
 
 DESCRIPTION = (
     "Long-term memory for agents: one route a verb. Where a call is about the memories of one "
@@ -24,110 +33,94 @@ WHOSE: Mapping[str, str] = {
     "user": "Whose memories: the user.",
     "app": "Whose memories: the agent's app name.",
 }
-NAMED_WITH_SCOPE = frozenset({"user", "app"})
-Schema = dict[str, Any]
+PROBLEM: Any = {
+    "description": "What is wrong (RFC 9457).",
+    "content": {"application/problem+json": {"schema": {"type": "object"}}},
+}
+
+
+class Lines(Response):
+    """An answer of JSON lines."""
+
+    media_type = JSON_LINES
+
+
+@dataclass(frozen=True)
+class AsJson:
+    """Describes a text that holds a value of some kind as JSON."""
+
+    kind: Any
+
+    def __get_pydantic_json_schema__(self, _: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """Return the schema of the text."""
+        content = handler(TypeAdapter(self.kind).core_schema)
+        return {"type": "string", "contentMediaType": JSON, "contentSchema": content}
 
 
 @cache
-def document() -> Schema:
+def document() -> dict[str, Any]:
     """Return the description of all routes."""
-    named = [(name, "validation", verb.wire_parameters) for name, verb in VERBS.items()]
-    named += [
-        (name, "serialization", verb.answer) for name, verb in VERBS.items() if not _is_lines(verb)
-    ]
-    schemas, shared = TypeAdapter.json_schemas(named, ref_template=("#/components/schemas/{model}"))  # pyright: ignore[reportArgumentType]
-    definitions = dict(shared["$defs"])
-    paths: dict[str, Schema] = {
-        "/api/v1/info": {"get": _operation("info", "Say what this server is.", {})}
-    }
+    router = APIRouter(prefix="/api/v1", responses={"default": PROBLEM})
+    router.add_api_route("/info", info, operation_id="info")
     for name, verb in VERBS.items():
-        arguments = _resolved(schemas[name, "validation"], definitions)["properties"]
-        answer = {} if _is_lines(verb) else schemas[name, "serialization"]
-        operation = _operation(name, verb.doc, answer, lines=_is_lines(verb)) | _request(
-            verb, arguments
+        is_lines = verb.is_stream or verb.takes_file
+        router.add_api_route(
+            verb.path,
+            _endpoint(verb),
+            methods=[verb.method],
+            operation_id=name,
+            summary=verb.doc.partition(".")[0].replace("\n", " "),
+            description=verb.doc,
+            response_model=None if is_lines else verb.types["return"],
+            response_class=Lines if is_lines else JSONResponse,
         )
-        paths.setdefault(f"/api/v1{verb.path}", {})[verb.method.lower()] = operation
-    for name in VERBS:
-        definitions.pop(name, None)
-    about = {"title": "kagent_memory", "version": __version__, "description": DESCRIPTION}
-    return {
-        "openapi": "3.1.0",
-        "info": about,
-        "paths": paths,
-        "components": {"schemas": definitions},
-    }
-
-
-def _is_lines(verb: Verb) -> bool:
-    return verb.is_stream or bool(verb.takes_file)
-
-
-def _resolved(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
-    return definitions[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
-
-
-def _operation(name: str, doc: str, answer: Schema, *, lines: bool = False) -> Schema:
-    content = (
-        {"application/jsonl": {"schema": {"type": "string"}}}
-        if lines
-        else {JSON: {"schema": answer}}
+    return get_openapi(
+        title="kagent_memory", version=__version__, description=DESCRIPTION, routes=router.routes
     )
-    problem = {"application/problem+json": {"schema": {"type": "object"}}}
-    return {
-        "operationId": name,
-        "summary": doc.partition(".")[0].replace("\n", " "),
-        "description": doc,
-        "responses": {
-            "200": {"description": "The answer.", "content": content},
-            "default": {"description": "What is wrong (RFC 9457).", "content": problem},
-        },
+
+
+def _endpoint(verb: Verb) -> Any:
+    """Return a function with the arguments of a verb, each where a request has it."""
+
+    def endpoint() -> None: ...
+
+    vars(endpoint)["__signature__"] = Signature([*_parameters(verb)])
+    return endpoint
+
+
+def _parameters(verb: Verb) -> Iterator[Parameter]:
+    kinds = {name: kind for name, kind in verb.wire_types.items() if name != "payloads"}
+    defaults = {
+        name: None if isinstance(default, Filter) else default
+        for name, default in verb.defaults.items()
     }
-
-
-def _request(verb: Verb, arguments: Mapping[str, Schema]) -> Schema:
-    """Return where the arguments of a verb stand."""
-    described = {name: schema for name, schema in arguments.items() if name != "payloads"}
-    required, in_query = verb.required - {"scope"}, set[str]()
-    if verb.in_query:
-        in_query |= described.keys()
-    if "scope" in described:
-        if not _names_several(described["scope"]):
-            del described["scope"]
-            required |= NAMED_WITH_SCOPE - verb.types.keys()
-        described |= {name: {"type": "string", "description": text} for name, text in WHOSE.items()}
-        in_query |= WHOSE.keys()
-    in_path = {name for name in described if f"{{{name}}}" in verb.path}
-    parameters = [
-        _parameter(
-            name,
-            "path" if name in in_path else "query",
-            described.pop(name),
-            required=name in required | in_path,
-        )
-        for name in [*described]
-        if name in in_path | in_query
-    ]
+    if "scope" in kinds:
+        is_one = kinds["scope"] != WhichScopes
+        for name, text in WHOSE.items():
+            optional = kinds.pop(name, None) or not is_one or name == "tenant"
+            yield _parameter(name, str, Query(description=text), None if optional else ...)
+        defaults["scope"] = None  # or the query names it
+        if is_one:
+            del kinds["scope"]
+    for name, kind in kinds.items():
+        yield _parameter(name, *_placed(verb, name, kind), defaults.get(name, ...))
     if verb.takes_file:
-        file = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-        return {"parameters": parameters, "requestBody": {"required": True, "content": file}}
-    if verb.in_query:
-        return {"parameters": parameters}
-    schema = {
-        "type": "object",
-        "properties": described,
-        "required": [name for name in described if name in required],
-        "additionalProperties": False,
-    }
-    body = {"required": True, "content": {JSON: {"schema": schema}}}
-    return {"parameters": parameters, "requestBody": body}
+        yield _parameter(verb.takes_file, bytes, Body(media_type="application/octet-stream"), ...)
 
 
-def _names_several(schema: Schema) -> bool:
-    return any(part.get("type") == "array" for part in schema.get("anyOf", ()))
+def _placed(verb: Verb, name: str, kind: Any) -> tuple[Any, Any]:
+    """Return an argument's kind as a request has it, and the part of the request."""
+    if f"{{{name}}}" in verb.path:
+        return kind, Path()
+    if not verb.in_query:
+        return kind, Body(embed=True)
+    return Annotated[str, AsJson(kind)] if has_parts(kind) else kind, Query()
 
 
-def _parameter(name: str, place: str, schema: Schema, *, required: bool) -> Schema:
-    parts: Sequence[Schema] = schema.get("anyOf", [schema])
-    has_parts = any("$ref" in part or part.get("type") in ("array", "object") for part in parts)
-    value = {"content": {JSON: {"schema": schema}}} if has_parts else {"schema": schema}
-    return {"name": name, "in": place, "required": required, **value}
+def _parameter(name: str, kind: Any, place: Any, default: Any) -> Parameter:
+    return Parameter(
+        name,
+        Parameter.KEYWORD_ONLY,
+        annotation=Annotated[kind, place],
+        default=Parameter.empty if default is ... else default,
+    )
