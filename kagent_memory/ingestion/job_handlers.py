@@ -284,20 +284,10 @@ class JobHandlers:
         sources = source_changes(learnt.turns, new, plan.same, settings=settings, now=now)
         batch = Batch(
             changes=(*sources, *plan.changes),  # turns beside each other in their session
-            reinforced=await self._with_turns(scope, [*plan.reinforced], now),
+            reinforced=[*plan.reinforced],
             expected_version=version,
         )
         return await with_vectors(self.vectors, scope, batch, now)
-
-    async def _with_turns(self, scope: Scope, ids: Sequence[str], now: datetime) -> Sequence[str]:
-        """Return the ids of memories that were met again with those of their turns, which live as
-        long.
-        """
-        if not ids:
-            return ()
-        memories = await self.store.memories.get(scope, ids, now=now)
-        turns = (id for memory in memories.values() for id in memory.source_ids)
-        return tuple(dict.fromkeys((*ids, *turns)))
 
     async def _embed(self, job: Job) -> None:
         if self.vectors is None or not await self.vectors.serves(job.model):

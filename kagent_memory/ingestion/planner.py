@@ -130,7 +130,7 @@ class Plan:
         history: the superseded memories of the scope, between which late statements are put.
         changes: in the order they must be applied; those of one decision share a group.
         rows: what it changes or adds, as it leaves it, by their ids.
-        reinforced: ids of memories that were met again.
+        reinforced: ids of memories that were met again, and of their turns, which live as long.
         same: id of a new fact → id of the memory that holds it already.
         is_late: it brings a statement that was said before the one that stands for it.
     """
@@ -217,7 +217,7 @@ class Plan:
         self.same[fact.id] = memory.id
         lasting = self._lasting(memory, fact)
         if memory.state == "active":
-            self.reinforced[memory.id] = None
+            self._renew(memory)
         if slot_of(memory) is not None and said(fact) > said(memory):
             self.begin(fact, SAID_AGAIN)
             self.put("update", _said_until(lasting, fact))
@@ -225,9 +225,14 @@ class Plan:
             self.begin(fact, PROMOTED)
             self.put("promote", lasting)
 
+    def _renew(self, memory: Memory) -> None:
+        """Let a stored memory and its turns live for their TTL from now."""
+        if memory.id not in self._added:
+            self.reinforced |= dict.fromkeys((memory.id, *memory.source_ids))
+
     def _link(self, memory: Memory, fact: Memory, why: str) -> None:
         """Add the fact beside a memory that says the same, or that it must not replace."""
-        self.reinforced[memory.id] = None
+        self._renew(memory)
         if len(memory.links) >= MAX_LINKS:
             self.put("add", fact)
             return
