@@ -267,8 +267,6 @@ class Usage:
     failures: Count = 0
 
 
-SEALED: Final = {"sealed": True}
-"""Metadata of a field that is encrypted where rows are."""
 MAX_LINKS = 4  # memories that one may be linked with as saying the same
 MAX_SOURCES = 4  # events that a fact may come from; what has more sums them up
 
@@ -292,20 +290,20 @@ class Memory:
     """
 
     id: str
-    content: str = field(metadata=SEALED)
+    content: str
     type: MemoryType = "semantic"
-    topics: tuple[str, ...] = field(default=(), metadata=SEALED)
-    tags: tuple[str, ...] = field(default=(), metadata=SEALED)
+    topics: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
     importance: Annotated[float, Field(ge=0, le=1)] = 0.5
     is_error: bool = False
     origin: Origin = "user"
-    author: str | None = field(default=None, metadata=SEALED)
+    author: str | None = None
     session_id: str | None = None
     position: Count | None = None
     event_ids: tuple[str, ...] = ()
-    subject: str | None = field(default=None, metadata=SEALED)
-    attribute: str | None = field(default=None, metadata=SEALED)
-    metadata: Metadata = field(default_factory=dict[str, Any], metadata=SEALED)
+    subject: str | None = None
+    attribute: str | None = None
+    metadata: Metadata = field(default_factory=dict[str, Any])
     created_at: Time
     updated_at: Time
     happened_at: Time | None = None
@@ -321,7 +319,7 @@ class Memory:
     superseded_by: Id | None = None
     links: tuple[Id, ...] = ()
     revision: Annotated[int, Field(ge=1, le=MAX_INTEGER + 1)] = 1
-    category: str | None = field(default=None, metadata=SEALED)
+    category: str | None = None
     usage: Usage = Usage()
 
     @property
@@ -375,10 +373,10 @@ class Revision:
     memory_id: str
     revision: Count
     kind: Text
-    before: Memory | None = field(metadata=SEALED)
+    before: Memory | None
     at: Time
-    who: Text = field(default="", metadata=SEALED)
-    why: Text = field(default="", metadata=SEALED)
+    who: Text = ""
+    why: Text = ""
     event_ids: tuple[str, ...] = ()
     group: Text | None = None
     final: bool = False

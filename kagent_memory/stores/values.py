@@ -17,7 +17,6 @@ from ..checks import checked_key
 from ..errors import InvalidInput
 from ..records import (
     EVERYTHING,
-    SEALED,
     Change,
     Filter,
     Memory,
@@ -154,7 +153,7 @@ class Job:
     kind: JobKind
     session_id: str = ""
     key: str = ""
-    payload: Mapping[str, Any] = field(default_factory=dict[str, Any], metadata=SEALED)
+    payload: Mapping[str, Any] = field(default_factory=dict[str, Any])
     provider: str = ""
     model: str = ""
     state: JobState = "queued"
@@ -164,7 +163,7 @@ class Job:
     lease_until: datetime | None = None
     owner: str = ""
     fence: int = 0
-    error: str = field(default="", metadata=SEALED)
+    error: str = ""
     calls: int = 0
     tokens: int = 0
     failures: int = 0
