@@ -129,14 +129,10 @@ class Verb:
         }
 
     @cached_property
-    def wire_parameters(self) -> TypeAdapter[dict[str, Any]]:
-        """Schema that writes and describes the arguments that a server takes."""
-        return fields_adapter(self.name, self.wire_types)
-
-    @cached_property
     def _reader(self) -> SchemaValidator:
         """Validator of the arguments, which reports the first fault of a list."""
-        return SchemaValidator(_failing_fast(self.wire_parameters.core_schema))
+        taken = fields_adapter(self.name, self.wire_types)
+        return SchemaValidator(_failing_fast(taken.core_schema))
 
     @cached_property
     def answer(self) -> TypeAdapter[Any]:
@@ -173,7 +169,7 @@ class Verb:
             if name in self.wire_types and value is not self.defaults.get(name, ...)
         }
         try:
-            return self.wire_parameters.dump_python(
+            return self.parameters.dump_python(
                 stated, mode="json", exclude_defaults=True, warnings=False
             )
         except ValueError as error:

@@ -39,10 +39,10 @@ SERVICE = "kagent.api.v1alpha1.MemoryService"
 MAX_STREAMS = 2 * MAX_OPEN  # calls that are open on one connection, of whatever service
 MAX_CONNECTIONS = 1_000
 MAX_PENDING = 4_000  # calls not yet begun; beyond, any caller's may be cancelled at random
-HANDSHAKE_SECONDS = 15.0  # for a connection to say that it speaks gRPC
-IDLE_SECONDS = 300.0  # of a connection without a call; a client connects again by itself
-MAX_AGE_SECONDS = 3600.0  # of a connection; its open calls have five minutes more
-AGE_GRACE_SECONDS = 300.0
+HANDSHAKE_MS = 15_000  # for a connection to say that it speaks gRPC
+IDLE_MS = 300_000  # of a connection without a call; a client connects again by itself
+MAX_AGE_MS = 3_600_000  # of a connection; its open calls have five minutes more
+AGE_GRACE_MS = 300_000
 SHUTDOWN_SECONDS = 5.0
 MAX_METADATA_BYTES = 1024 * 1024
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
@@ -205,13 +205,13 @@ async def serving(admission: Admission, *, host: str, port: int) -> AsyncGenerat
         ("grpc.max_send_message_length", MAX_ANSWER_BYTES),
         ("grpc.max_metadata_size", 65_536),
         ("grpc.so_reuseport", 0),
-        ("grpc.server_handshake_timeout_ms", int(HANDSHAKE_SECONDS * 1000)),
+        ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
         ("grpc.max_concurrent_streams", MAX_STREAMS),
         ("grpc.server.max_pending_requests", MAX_PENDING),
         ("grpc.server.max_pending_requests_hard_limit", 2 * MAX_PENDING),
-        ("grpc.max_connection_idle_ms", int(IDLE_SECONDS * 1000)),
-        ("grpc.max_connection_age_ms", int(MAX_AGE_SECONDS * 1000)),
-        ("grpc.max_connection_age_grace_ms", int(AGE_GRACE_SECONDS * 1000)),
+        ("grpc.max_connection_idle_ms", IDLE_MS),
+        ("grpc.max_connection_age_ms", MAX_AGE_MS),
+        ("grpc.max_connection_age_grace_ms", AGE_GRACE_MS),
         ("grpc.max_allowed_incoming_connections", MAX_CONNECTIONS),
         ("grpc.keepalive_time_ms", 60_000),
         ("grpc.keepalive_timeout_ms", 20_000),

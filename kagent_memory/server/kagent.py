@@ -116,11 +116,11 @@ async def list_all(memories: Memories, caller: Caller, asked: Named) -> dict[str
     rows: list[Memory] = []
     for scope in _scopes(memories, caller, asked):
         rows += [memory async for memory in each_memory(memories, scope)]
-    return {"memories": await run_in_thread(len(rows) * SORTED_CHARS, _listed, rows)}
 
+    def written() -> list[dict[str, Any]]:
+        return [listed(row) for row in sorted(rows, key=lambda row: -row.usage.delivered)]
 
-def _listed(rows: Sequence[Memory]) -> list[dict[str, Any]]:
-    return [listed(memory) for memory in sorted(rows, key=lambda memory: -memory.usage.delivered)]
+    return {"memories": await run_in_thread(len(rows) * SORTED_CHARS, written)}
 
 
 async def delete(memories: Memories, caller: Caller, asked: Named) -> dict[str, Any]:

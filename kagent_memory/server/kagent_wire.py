@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, NoReturn, TypeVar, cast
 
 import numpy as np
@@ -157,15 +157,6 @@ class _Batch(Sent):
 Asked = TypeVar("Asked", bound=Named)
 
 
-def item_of(fields: object) -> Item:
-    """Return one memory to store.
-
-    Raises:
-        InvalidInput: with kagent's text.
-    """
-    return _checked(Item, fields, MISSING)
-
-
 def batch_of(fields: object) -> list[Item]:
     """Return 1 to 50 memories to store, all checked.
 
@@ -177,15 +168,6 @@ def batch_of(fields: object) -> list[Item]:
         raise InvalidInput("Empty batch")
     check_count(len(items))
     return [_checked(Item, item, MISSING_IN_BATCH) for item in items]
-
-
-def search_of(fields: object) -> Search:
-    """Return a question by vector.
-
-    Raises:
-        InvalidInput: with kagent's text.
-    """
-    return _checked(Search, fields, MISSING)
 
 
 def named_of(fields: Mapping[str, str]) -> Named:
@@ -212,6 +194,12 @@ def _read(kind: type[T], fields: object) -> T:
         return kind.model_validate(fields)
     except ValidationError as error:
         raise InvalidInput(INVALID) from error
+
+
+item_of = partial(_checked, Item, missing=MISSING)
+"""Return one memory to store; raises `InvalidInput` with kagent's text."""
+search_of = partial(_checked, Search, missing=MISSING)
+"""Return a question by vector; raises as `item_of`."""
 
 
 def decoded(body: bytes) -> object:
