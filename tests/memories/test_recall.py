@@ -305,7 +305,9 @@ async def test_a_reranker_orders_anew_and_its_failure_leaves_the_order(store_uri
 
 @pytest.mark.parametrize("rerank", [None, Backwards()])
 async def test_what_an_explanation_names_adds_up_to_the_score(store_uri: str, rerank: Any):
-    """The parts that an explanation names add up to the score, and explaining changes none."""
+    """The parts that an explanation names add up to the score; explaining changes and counts
+    nothing.
+    """
     async with await opened(store_uri, embedding=HashEmbedder(256), rerank=rerank) as memories:
         await memories.add(
             ADA,
@@ -317,6 +319,8 @@ async def test_what_an_explanation_names_adds_up_to_the_score(store_uri: str, re
             assert sum(hit.why["scores"].values()) == pytest.approx(hit.score, abs=0.001)
         unseen = await memories.recall(ADA, "Which tea?", explain=True)
         assert {hit.memory.id: hit.why["scores"] for hit in unseen} == why
+        assert await memories.drain(60)
+        assert (await memories.stats(ADA)).delivered_total == 0
 
 
 async def test_a_rewrite_needs_a_model():
