@@ -68,7 +68,7 @@ class Contents:
         view = await self.parts.store.memories.view(scope, now=self.now)
         queries = [query_terms(memory.content) for memory in self.suspects]
         answers = await view.texts(queries, limit=CANDIDATES)
-        self.matches = [answer.matches for answer in answers]
+        self.matches = [view.index.ids_of(answer.matches.rows) for answer in answers]
 
     def exact_duplicate(self) -> Evidence:
         """Find memories that say the same word for word."""

@@ -59,13 +59,12 @@ def _best(held: Sequence[frozenset[str]], sizes: Sequence[int], max_tokens: int)
     return max(map(run, range(len(sizes))), key=worth)
 
 
-def holding(phrase: str, texts: Mapping[int, str], ids: Sequence[str]) -> TermMatrix:
+def holding(phrase: str, texts: Mapping[int, str]) -> TermMatrix:
     """Return the texts that hold the words of a phrase in a row, or else all of them.
 
     Args:
         phrase: what is looked for.
         texts: by their rows.
-        ids: of all rows.
 
     Returns:
         The number of words of each, and how often it holds each of the phrase's.
@@ -81,4 +80,4 @@ def holding(phrase: str, texts: Mapping[int, str], ids: Sequence[str]) -> TermMa
     counts = np.array([[said.count(term) for term in terms] for said in holders.values()], np.int64)
     lengths = np.array([*map(len, holders.values())], np.int64)
     rows = np.array([*holders], np.int64)
-    return TermMatrix(ids, rows, terms, lengths, counts.reshape(-1, len(terms)))
+    return TermMatrix(rows, terms, lengths, counts.reshape(-1, len(terms)))

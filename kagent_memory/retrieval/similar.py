@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+import numpy as np
+
 from ..errors import ModelError
 from ..language.tokenizer import index_terms, query_terms
 from ..records import Memory, Scope, Vector
@@ -46,8 +48,9 @@ async def neighbours(view: View, vectors: StoreEmbedder | None, memories: Sequen
     queries = [query_terms(f"{memory.content} {memory.attribute or ''}") for memory in memories]
     matches = await facts.texts(queries, limit=NEAREST)
     likeness = [
-        _shared_terms(memory, shared) | dict(nearest.get(memory.id, ()))
-        for memory, shared in zip(memories, matches, strict=True)
+        dict(zip(facts.index.ids_of(found.matches.rows), _shared(memory, found), strict=True))
+        | dict(nearest.get(memory.id, ()))
+        for memory, found in zip(memories, matches, strict=True)
     ]
     known = await facts.memories(list({id for likenesses in likeness for id in likenesses}))
     return {
@@ -91,9 +94,8 @@ async def current(
     return near_facts
 
 
-def _shared_terms(memory: Memory, found: TextMatches) -> dict[str, float]:
-    own = index_terms(memory.content).keys()
-    shared = {
-        id: (len(own & counts.keys()), length) for id, (length, counts) in found.matches.items()
-    }
-    return {id: both / max(1, len(own) + length - both) for id, (both, length) in shared.items()}
+def _shared(memory: Memory, found: TextMatches) -> list[float]:
+    """Return the share of the terms of either that a memory and each match both hold."""
+    own, matches = index_terms(memory.content).keys(), found.matches
+    both = (matches.counts[:, [term in own for term in matches.terms]] > 0).sum(axis=1)
+    return (both / np.maximum(1, len(own) + matches.lengths - both)).tolist()

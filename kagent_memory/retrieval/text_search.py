@@ -31,8 +31,8 @@ def by_words(search: Search, texts: Mapping[int, str]) -> tuple[TextMatches, str
     matches = _matches(search)
     if not texts:
         matches = _with_other_forms(search, matches) if matches.documents else matches
-    elif holders := holding(search.question.text, texts, search.view.index.ids):
-        frequencies = dict.fromkeys(holders.terms, len(holders))
+    elif (holders := holding(search.question.text, texts)).rows.size:
+        frequencies = dict.fromkeys(holders.terms, len(holders.rows))
         matches = replace(matches, matches=holders, frequencies=frequencies)
     return matches, dense_text(search.question.text, matches)
 

@@ -213,7 +213,7 @@ class ScopeIndex:
         counts = np.zeros((len(rows) + 1, len(terms)), np.int64)
         counts[number[holders.rows], ((often > 0).cumsum() - 1)[holders.terms]] = holders.counts
         lengths = self.columns["length"][rows].astype(np.int64)
-        return TermMatrix(self.ids, rows, terms, lengths, counts[:-1])
+        return TermMatrix(rows, terms, lengths, counts[:-1])
 
     def newest(
         self,

@@ -6,12 +6,10 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 
 import numpy as np
 import numpy.typing as npt
-from typing_extensions import override
 
 from ..checks import checked_key
 from ..errors import InvalidInput
@@ -243,8 +241,7 @@ class TextMatches:
         documents: how many memories there are.
         average_length: mean number of index terms of a memory; 0.0 when there are none.
         frequencies: term → in how many of them; terms that none holds are left out.
-        matches: memory id → (length, {term: count}); at most `limit`, those with the rarest terms
-            first.
+        matches: at most `limit`, those with the rarest terms first.
     """
 
     documents: int
@@ -253,9 +250,8 @@ class TextMatches:
     matches: TermMatrix
 
 
-class TermMatrix(Mapping[str, tuple[int, Mapping[str, int]]]):
-    """The matches of a text search as arrays, read as a mapping: memory id → (length, {term:
-    count}).
+class TermMatrix(NamedTuple):
+    """The matches of a text search as arrays.
 
     Attributes:
         rows: (n,) of the memories in their index, in the order of the matches.
@@ -264,35 +260,10 @@ class TermMatrix(Mapping[str, tuple[int, Mapping[str, int]]]):
         counts: (n, terms) how often each memory holds each term.
     """
 
-    def __init__(
-        self,
-        ids: Sequence[str],
-        rows: Numbers,
-        terms: Sequence[str],
-        lengths: Numbers,
-        counts: Numbers,
-    ) -> None:
-        self.rows, self.terms, self.lengths, self.counts = rows, terms, lengths, counts
-        self._ids = ids
-
-    @override
-    def __getitem__(self, memory_id: str) -> tuple[int, Mapping[str, int]]:
-        row = self._places[memory_id]
-        counted = zip(self.terms, self.counts[row].tolist(), strict=True)
-        return int(self.lengths[row]), {term: count for term, count in counted if count}
-
-    @override
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    @override
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @cached_property
-    def _places(self) -> dict[str, int]:
-        rows: list[int] = self.rows.tolist()
-        return {self._ids[row]: place for place, row in enumerate(rows)}
+    rows: Numbers
+    terms: Sequence[str]
+    lengths: Numbers
+    counts: Numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,7 @@ from .fixtures import (
     adding,
     changing,
     examples,
+    found_by,
     texts,
     vector,
 )
@@ -56,11 +57,11 @@ def assert_found(view: View, memories: Sequence[Memory], terms: Sequence[str], l
     best = sorted(
         (id for id in indexed if weights[id]), key=lambda id: (weights[id], id), reverse=True
     )[:limit]
-    matches = view.text(terms, limit=limit)
+    matches = found_by(view, terms, limit)
     assert matches.documents == len(memories)
     assert matches.average_length == pytest.approx(sum(lengths.values()) / max(1, len(memories)))
     assert dict(matches.frequencies) == frequencies
-    assert {id: (length, dict(counts)) for id, (length, counts) in matches.matches.items()} == {
+    assert matches.matches == {
         id: (lengths[id], {term: indexed[id][term] for term in frequencies if term in indexed[id]})
         for id in best
     }

@@ -30,7 +30,6 @@ from ..stores.values import (
     JobKind,
     MemoryQuery,
     ScopeStats,
-    TextMatches,
 )
 from ..stores.view import View
 
@@ -139,6 +138,19 @@ def superseding(memory: Memory, by: Memory, kind: Any = "supersede", **values: A
     return replace(changing(memory, kind, state="superseded", superseded_by=by.id), **values)
 
 
+def found_by(view: View, terms: Sequence[str], limit: int) -> Any:
+    """Return what `View.text` finds, its matches by id: the length of each, and its counts."""
+    found = view.text(terms, limit=limit)
+    rows, held, lengths, counts = found.matches
+    matches = {
+        id: (length, {term: count for term, count in zip(held, row, strict=True) if count})
+        for id, length, row in zip(
+            view.index.ids_of(rows), lengths.tolist(), counts.tolist(), strict=True
+        )
+    }
+    return replace(found, matches=matches)
+
+
 def features_of(view: View, ids: Sequence[str], reach: int) -> dict[str, dict[str, Any]]:
     """Return the columns of memories and those near them by id, with their authors."""
     index = view.index
@@ -224,9 +236,9 @@ class ScopedStore:
         """Return a view of the scope."""
         return await self.store.memories.view(self.scope, filter=filter, now=self.now)
 
-    async def text(self, *terms: str, limit: int = 99, filter: Filter = EVERYTHING) -> TextMatches:
+    async def text(self, *terms: str, limit: int = 99, filter: Filter = EVERYTHING) -> Any:
         """Search a view by terms."""
-        return (await self.view(filter)).text(terms, limit=limit)
+        return found_by(await self.view(filter), terms, limit)
 
     async def nearest(
         self, space: int, *row: float, limit: int = 99, filter: Filter = EVERYTHING

@@ -32,6 +32,7 @@ from kagent_memory.testing.fixtures import (
     changing,
     delivery,
     features_of,
+    found_by,
     vector,
 )
 
@@ -56,7 +57,7 @@ async def add(store: Store, *memories: Memory) -> None:
 
 
 async def found(store: Store, *terms: str, now: datetime = NOW) -> set[str]:
-    return set((await store.memories.view(SCOPE, now=now)).text(terms, limit=99).matches)
+    return set(found_by(await store.memories.view(SCOPE, now=now), terms, 99).matches)
 
 
 async def test_a_prune_of_another_process_is_seen_at_once(pair):
@@ -118,7 +119,7 @@ async def test_a_slow_search_of_a_scope_holds_up_no_other(pair, monkeypatch, ste
     async with asyncio.timeout(5):
         assert len(await found(here, "tea")) == 2
     answer.set()
-    assert (await task).text(["tea"], limit=9).matches
+    assert (await task).text(["tea"], limit=9).matches.rows.size
 
 
 async def test_the_cache_is_bounded_by_one_setting(monkeypatch):
@@ -161,7 +162,7 @@ async def searched_anew(store, *terms: str, now: datetime = NOW) -> tuple[Any, .
     """What a process finds that never saw the scope; what it packs is kept before it returns."""
     store.memories.indexes.drop()
     view = await store.memories.view(SCOPE, now=now)
-    found = view.text(terms, limit=9)
+    found = found_by(view, terms, 9)
     await stored(store)
     return (
         dict(found.matches),
@@ -340,8 +341,9 @@ def told(index: ScopeIndex, ids: list[str]) -> list[Any]:
             answers += [seen(index, now, superseded=superseded, among=ids)]
             for terms in ("a", "b", "cd", "abcd", "z"):
                 found = index.text(terms, 3, visible)
-                answers += [dict(found.matches), list(found.matches), found.documents]
-                answers += [found.average_length, found.frequencies]
+                answers += [index.ids_of(found.matches.rows), found.matches.counts.tolist()]
+                answers += [found.matches.lengths.tolist(), found.matches.terms]
+                answers += [found.documents, found.average_length, found.frequencies]
         visible = index.visible(now)
         answers += [index.ids_of(index.newest(limit, visible, None, NOW)) for limit in (1, 9)]
         view: Any = SimpleNamespace(index=index, seen=visible)
@@ -392,4 +394,5 @@ def test_an_index_answers_as_one_made_anew(rounds):
     alive = seen(index, superseded=True)
     for term in "abcd":
         holding = {id for id in alive if packed({term: 1})[:8] in said[id].postings}
-        assert set(index.text(term, 99, index.visible(NOW, superseded=True)).matches) == holding
+        found = index.text(term, 99, index.visible(NOW, superseded=True))
+        assert {*index.ids_of(found.matches.rows)} == holding
