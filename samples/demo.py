@@ -95,7 +95,7 @@ def run(number: int, uri: str, model: str) -> None:
     """Run one half of the demo in this process; a failure is one line."""
     try:
         asyncio.run(talk(number, uri, model))
-    except KagentMemoryError as error:
+    except (KagentMemoryError, ImportError) as error:  # of an extra that --model needs
         sys.exit(str(error))
 
 

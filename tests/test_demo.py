@@ -55,7 +55,8 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     and opens none.
     """
     # Not below pytest's own folder: it is closed to the user that a private PostgreSQL runs as.
-    with tempfile.TemporaryDirectory(prefix="demo-") as name:
+    # A private PostgreSQL may still write there.
+    with tempfile.TemporaryDirectory(prefix="demo-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         (folder / "watch").mkdir()
         (folder / "watch/sitecustomize.py").write_text(WATCH)

@@ -21,7 +21,7 @@ from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, KagentMemoryError, NotFound, StoreError, error_class
 from ..memories.diagnosis import Diagnosis, bad
 from ..memories.export_file import opened
-from ..memories.findings import Audit
+from ..memories.findings import DEFECTS, Audit
 from ..memories.memories import Memories
 from ..memories.opened import without_secrets
 from ..memories.transfer import Imported
@@ -239,10 +239,10 @@ class RemoteMemories(Memories):
         return await self._send(verb, arguments)
 
     async def _audit(self, verb: Verb, arguments: dict[str, Any]) -> Audit:
-        one_scope = isinstance(arguments.get("scope"), Scope)  # of which a server audits one a time
-        return await (
-            self._send(verb, arguments) if one_scope else verb.function(self, **arguments)
-        )
+        if not isinstance(arguments.get("scope"), Scope):  # a server audits one at a time
+            return await verb.function(self, **arguments)
+        # for no defect that only a server of another version knows
+        return await self._send(verb, {"defects": DEFECTS, **arguments})
 
     async def _check(self, verb: Verb, arguments: dict[str, Any]) -> Sequence[Diagnosis]:
         server = Diagnosis("server", "ok", f"{self.location} answers.")

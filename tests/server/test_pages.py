@@ -312,7 +312,7 @@ async def test_dead_letters_are_dropped_and_retried(
     assert (await client.get(f"/jobs?{ADA}")).text.count("Retry all dead letters") == 1
     answer = await sent(client, f"/jobs?{ADA}", do="retry-all")
     said = (await client.get(answer.headers["location"])).text
-    assert "All dead letters here are queued again." in said
+    assert "The dead letters here are queued again" in said
     assert [len(await memories.jobs(state="dead", scope=one)) for one in (SCOPE, other)] == [0, 1]
     assert (await client.post(f"/jobs?{ADA}", data={"do": "retry-all"})).status_code == 400
     await sent(client, "/jobs", do="retry-all")

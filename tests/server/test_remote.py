@@ -17,6 +17,7 @@ import pytest
 
 from kagent_memory.errors import ConfigurationError, Conflict, InvalidInput, NotFound, StoreError
 from kagent_memory.memories import Memories
+from kagent_memory.memories.findings import DEFECTS
 from kagent_memory.records import Fact, Filter, Message, Scope
 from kagent_memory.remote import RemoteMemories, open_memories
 from kagent_memory.server.app import create_app
@@ -171,12 +172,15 @@ async def test_another_server_at_that_address_is_a_clear_error(text: str):
 
 
 async def test_versions_beside_each_other_understand_each_other():
-    """A client sends no defaults, and ignores what it does not know of an answer."""
+    """A client sends no defaults, ignores what it does not know of an answer, and asks an audit
+    for the defects that it knows.
+    """
     sent: list[httpx.Request] = []
 
     told: dict[str, Any] = {
         "info": {"mode": "keyword", "needs_model": False, "colour": "red"},
         "stats": {"visible": 2, "dreams": {"a": 1}},
+        "audit": {"memories": 2},
     }
 
     def newer(request: httpx.Request) -> httpx.Response:
@@ -187,6 +191,8 @@ async def test_versions_beside_each_other_understand_each_other():
         "http://127.0.0.1", transport=httpx.MockTransport(newer)
     ) as memories:
         assert (await memories.stats(SCOPE)).visible == 2
+        assert (await memories.audit(SCOPE)).memories == 2
+        assert json.loads(sent[-1].url.params["defects"]) == [*DEFECTS]
         assert await memories.add(SCOPE, ["x", Fact("y", tags=("z",))], replaces=None, who="") == [
             "an id"
         ]
