@@ -77,7 +77,7 @@ class TestSqld(StoreContract):
     @pytest.mark.parametrize(
         "importance", [0.0, 0.5, 0.9452706955539223, 3.5409531738963717e-298, 1.0]
     )
-    async def test_times_and_numbers_keep_their_last_digit(self, home, importance):
+    async def test_numbers_keep_their_last_digit(self, home, importance):
         """But for the last digit of a fraction, which sqld reads from JSON one too high or too
         low.
         """
