@@ -230,6 +230,19 @@ SELECT count(*), sum(hashtextextended(line, 0)) FROM (
     UNION ALL SELECT one::text FROM kagent_memory.schema_migration AS one
 ) AS lines(line)
 """
+_EMPTY = """
+DO $$ DECLARE name text; BEGIN
+    FOR name IN SELECT relname FROM pg_class
+        WHERE relnamespace = 'kagent_memory'::regnamespace AND relkind = 'r'
+    LOOP
+        IF name ~ '^memory_vector_[0-9]+$' THEN
+            EXECUTE format('DROP TABLE kagent_memory.%I', name);
+        ELSIF name <> 'schema_migration' THEN
+            EXECUTE format('DELETE FROM kagent_memory.%I', name);
+        END IF;
+    END LOOP;
+END $$
+"""
 _GROWN = 4 * 1024 * 1024  # what deleted rows leave behind slows the next test down
 
 
@@ -258,45 +271,6 @@ def _emptied(uri: str, template: str, catalog: object) -> bool:
         psycopg.errors.UndefinedTable,
     ):
         return False  # the test closed it to us, or took its schema away
-
-
-@pytest.fixture(scope="class")
-def kept_database(postgres_server: str, postgres_template: str) -> Iterator[str]:
-    """The URI of a database that the tests of a class use one after the other: see
-    `emptied_uri`.
-    """
-    import psycopg
-
-    name = f"kagent_memory_kept_{os.getpid()}_{next(_numbers)}"
-    with psycopg.connect(postgres_server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {postgres_template}".encode())
-        yield _database(postgres_server, name)
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
-
-
-_EMPTY = """
-DO $$ DECLARE name text; BEGIN
-    FOR name IN SELECT relname FROM pg_class
-        WHERE relnamespace = 'kagent_memory'::regnamespace AND relkind = 'r'
-    LOOP
-        IF name ~ '^memory_vector_[0-9]+$' THEN
-            EXECUTE format('DROP TABLE kagent_memory.%I', name);
-        ELSIF name <> 'schema_migration' THEN
-            EXECUTE format('DELETE FROM kagent_memory.%I', name);
-        END IF;
-    END LOOP;
-END $$
-"""
-
-
-@pytest.fixture
-def emptied_uri(kept_database: str) -> Iterator[str]:
-    """The URI of an empty store, emptied after the test."""
-    import psycopg
-
-    yield kept_database
-    with psycopg.connect(kept_database, autocommit=True) as connection:
-        connection.execute(_EMPTY)
 
 
 @pytest.fixture(scope="session")

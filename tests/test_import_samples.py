@@ -73,21 +73,21 @@ async def check(golden: str, folder: Path, sample: str, *arguments: object) -> N
 
 
 @pytest.fixture
-def database(emptied_uri: str) -> Iterator[str]:
+def database(postgres_uri: str) -> Iterator[str]:
     """The URI of a database with the tables of kagent, mem0 and LangGraph."""
     tables = "memory", "mem0", "store"
 
     def rows() -> list[object]:
         return [connection.execute(f"TABLE {name}".encode()).fetchall() for name in tables]
 
-    with psycopg.connect(emptied_uri, autocommit=True) as connection:
+    with psycopg.connect(postgres_uri, autocommit=True) as connection:
         [(schema,)] = connection.execute(
             "SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'vector'"
         ).fetchall()
         made = (ITEMS / "foreign.sql").read_text("utf-8").replace("{vector}", f"{schema}.vector")
         connection.execute(f"DROP TABLE IF EXISTS {', '.join(tables)}; {made}".encode())
         before = rows()
-        yield emptied_uri
+        yield postgres_uri
         assert rows() == before
 
 

@@ -147,6 +147,8 @@ class ForgetContract(ContractPart):
         matches = await home.text("zebra", "secret")
         assert (matches.documents, set(matches.matches)) == (1, {kept.id})
         assert await home.nearest(space, 1, 0) == [(kept.id, 0.0)]
+        vectors = await home.store.memories.vectors(home.scope, space, [secret.id, kept.id])
+        assert [*vectors] == [kept.id]
         assert list(await home.features(kept.id, reach=5)) == [kept.id]
         assert await home.version() > version
         assert await home.forget(secret.id) == ()

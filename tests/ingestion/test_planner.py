@@ -56,6 +56,7 @@ async def test_a_united_text_that_holds_both_is_taken():
     assert updated.kind == "update"
     assert replace(updated.memory, **times) == replace(united, **times)
     assert former.group == updated.group is not None
+    assert former.event_ids == updated.event_ids == ("e2",)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
+from unittest.mock import AsyncMock
 from urllib.parse import quote
 
 import numpy as np
@@ -289,6 +290,7 @@ GIVEN: dict[str, tuple[str, Any, str]] = {
     "no rank": ("rank", 3, "rank: Input should be .*RankSettings.*, not 3"),
     "a gate that takes the text alone": ("gate", Blunt(), r"searches\(text, \*, tool=False.*not "),
     "a gate's class": ("gate", WordGate, "not <class .*WordGate"),
+    "a gate that is async": ("gate", AsyncMock(), "not <AsyncMock"),
     "no function": ("redact", "secrets", "redact: Input should be callable"),
 }
 

@@ -54,6 +54,20 @@ def test_a_memory_that_names_a_time_answers_a_question_for_one() -> None:
     assert signs["time"] > 0
 
 
+def test_turns_around_a_match_count_by_their_distance() -> None:
+    """Two turns away counts less than one, three for nothing, and all little among long texts."""
+    shares: list[float] = []
+    for words in (1, 300):
+        padding = " ".join(f"clause{number}" for number in range(words))
+        scope, rows = _notes(f"kayak {padding}", *[padding] * 4, session="s")
+        settings = replace(PLAIN, window=0.5)
+        ranking = scope.rank("kayak", dict.fromkeys(rows, 0.3), settings=settings)
+        around = [ranking.explain(row)["scores"].get("window", 0.0) for row in rows]
+        assert around[0] > around[1] > around[2] > around[3] == around[4]
+        shares.append(around[0])
+    assert shares[1] < shares[0] / 10
+
+
 def test_a_session_that_holds_all_words_lifts_its_turns() -> None:
     """Over those of a session that holds one of them."""
     scope = SmallScope()

@@ -105,6 +105,7 @@ async def test_what_is_not_the_callers_is_404_at_every_route(memories: Memories,
         for method, path, more in (
             *(("GET", f"/{name}{BOB}", {}) for name in pages),
             ("GET", f"/receipts{ADA}", {}),  # of the whole tenant
+            ("GET", f"/memories{ADA}&q=secret&width=app", {}),
             ("GET", f"/memories/{theirs}{ADA}", {}),
             ("POST", f"/memories/act{BOB}", {"data": {**csrf, "do": "delete", "id": theirs}}),
             ("POST", f"/memories/act{ADA}", {"data": {**csrf, "do": "delete", "id": theirs}}),
@@ -188,8 +189,11 @@ async def test_every_scope_of_a_search_must_be_the_callers(memories: Memories, c
             else:
                 assert {Scope(**hit["scope"]) for hit in answer.json()["hits"]} == expected
         for path in ("/api/v1/receipts", "/api/v1/receipts/check"):  # they are of the whole tenant
-            for headers, status in ((agent, 404), (user, 404), (tenant, 200)):
-                assert (await client.get(path, headers=headers)).status_code == status
+            for headers, query, status in (
+                *((agent, "", 404), (user, "", 404)),
+                *((tenant, "", 200), (tenant, "?tenant=rival", 404)),
+            ):
+                assert (await client.get(path + query, headers=headers)).status_code == status
 
 
 # -- a trusted proxy

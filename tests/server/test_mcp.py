@@ -304,6 +304,7 @@ TOKENS: Mapping[str, dict[str, str]] = {
         ("?app=demo&user=eve", "ada", 403, "not open"),
         ("?app=demo&beside_app=demo&beside_user=eve", "ada", 403, "not open"),
         ("?app=demo" + "&beside_app=a&beside_user=ada" * 21, "ada", 400, "at most 20"),
+        ("?app=demo&beside_app=demo", "ada", 400, "pairs"),
         ("?app=demo", "all", 400, "/mcp?app="),
         ("?app=demo", "ada", 200, ""),  # a user's token names the user
     ],

@@ -205,7 +205,9 @@ async def test_callers_may_only_name_models_on_the_list():
     message = [Message(text="I moved to Rome", event_id="e")]
     with served(_opened, Access(models=frozenset({"openai/offered"}))) as address:
         async with await RemoteMemories.open(address) as memories:
-            assert await memories.remember(SCOPE, message, "t", llm="openai/costly")
+            for number, name in enumerate(("openai/offered", "openai/costly")):
+                await memories.remember(SCOPE, message, f"s{number}", llm=name)
+            assert {job.model for job in await memories.jobs()} == {"openai/offered", ""}
         body = {"messages": [], "session_id": "u", "llm": "openai/costly"}
         query = {"app": "demo", "user": "ada"}
         async with httpx.AsyncClient(base_url=address) as client:

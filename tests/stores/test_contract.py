@@ -49,8 +49,8 @@ class OnPostgres:
     options: ClassVar[dict[str, Any]] = {}
 
     @pytest.fixture(autouse=True)
-    def _database(self, emptied_uri):
-        self.uri = emptied_uri
+    def _database(self, postgres_uri):
+        self.uri = postgres_uri
 
     async def open_store(self):
         return await open_store(self.uri, **self.options)
@@ -107,8 +107,8 @@ class TestEncryptedPostgres(OnPostgres, RoundTripContract, TakenContract):
 @pytest.mark.usefixtures("packs_at_once")
 class TestEverythingSwitchedOn(StoreContract, QueueContract):
     @pytest.fixture(autouse=True)
-    def _database(self, emptied_uri, pooler_port):
-        self.uri = at(emptied_uri, pooler_port)
+    def _database(self, postgres_uri, pooler_port):
+        self.uri = at(postgres_uri, pooler_port)
 
     async def open_store(self):
         return await open_store(self.uri, encryption_keys=KEYS, rls=True)

@@ -30,8 +30,8 @@ SERVERS = 4  # of the pooler, for each database
 
 class BehindAPooler:
     @pytest.fixture(autouse=True)
-    def _database(self, emptied_uri, pooler_port):
-        self.uri = at(emptied_uri, pooler_port)
+    def _database(self, postgres_uri, pooler_port):
+        self.uri = at(postgres_uri, pooler_port)
 
     async def open_store(self):
         return await open_store(self.uri)
