@@ -42,7 +42,6 @@ PUBLIC_IN_MODULES = {
 }
 
 
-# What may import a driver: rooms that are themselves imported on demand.
 def run_python(
     code: str, *arguments: object, env: dict[str, str] | None = None, cwd: Path = ROOT
 ) -> str:

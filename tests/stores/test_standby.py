@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from unittest.mock import AsyncMock
+from unittest.mock import AsyncMock, MagicMock
 
 import psycopg
 import pytest
@@ -32,7 +32,7 @@ from kagent_memory.records import Scope
 from kagent_memory.settings import MemorySettings
 from kagent_memory.stores import open_store
 from kagent_memory.stores.postgres import standby as standby_module
-from kagent_memory.stores.values import Batch
+from kagent_memory.stores.values import Batch, Behind
 from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import vector
 
@@ -216,6 +216,19 @@ async def test_an_older_standby_unreads_nothing(pair, schema, outcomes):
             outcomes()
             assert await found(reader) == []
             assert outcomes() == {"behind"}
+
+
+async def test_each_server_behind_the_address_is_asked():
+    """What one of several standbys has replayed is not believed of another one."""
+    node = {"system": 1, "database": 1, "position": 100, "is_standby": True}
+    primary, session = MagicMock(), AsyncMock()
+    standby = standby_module.Standby(primary.pool, primary, {**node, "position": 0})
+    standby.note_write({ADA.id}, 100)
+    session.execute.return_value = [[node]]
+    await standby.check(session, ADA.id)
+    session.execute.return_value = [[{**node, "position": 99}]]
+    with pytest.raises(Behind):
+        await standby.check(session, ADA.id)
 
 
 async def test_a_write_is_kept_whose_place_in_the_log_is_unknown(
