@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import TypeAlias
 
-from ..concurrency import run_in_thread
-from ..ingestion.reembedding import backfill
+from ..concurrency import batched, run_in_thread
 from ..records import Scope
 from ..stores.spaces import external_name
-from ..stores.values import Restored, Whole
+from ..stores.values import Restored, Whole, embed_job
 from .components import Components
-from .export_file import READ, ExportFile, Node
+from .export_file import PART, READ, ExportFile, Node
 from .findings import Progress
 
 Part: TypeAlias = tuple[Scope, Sequence[Whole]]
@@ -65,8 +65,18 @@ async def import_file(
             erased = await parts.store.forget(scope, ids=[id], now=parts.clock())
             counts.update({"added": -len(erased), "forgotten": len(erased)})
         if parts.vectors is not None:
-            await backfill(parts.store, parts.vectors, clock=parts.clock, wake=parts.worker.wake)
+            await _embed_later(parts, [*file.scopes])
     return Imported(**counts, vectors=vectors)
+
+
+async def _embed_later(parts: Components, scopes: Sequence[Scope]) -> None:
+    """Queue the embedding of whole scopes: an import that broke off may have left memories too."""
+    spaces = await parts.store.memories.spaces.all()
+    names = ["", *(space.name for space in spaces if space.state == "filling")]
+    for batch in batched(scopes, PART):
+        now = parts.clock()
+        await parts.store.enqueue([embed_job(*job) for job in product(batch, [now], names)])
+    parts.worker.wake()
 
 
 async def _forgotten(parts: Components, file: ExportFile) -> set[Node]:

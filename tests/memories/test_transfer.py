@@ -325,9 +325,9 @@ async def test_forgetting_during_an_import_takes_the_summary_along(tmp_path, mon
 
 
 async def test_an_import_that_breaks_off_goes_on(tmp_path, monkeypatch):
-    """The same call goes on after an interruption."""
+    """The same call goes on after an interruption, and has all that the file brought embedded."""
     monkeypatch.setattr(export_file, "PART", 2)
-    async with await opened() as memories, await opened() as other:
+    async with await opened() as memories, await opened(embedding=HashEmbedder()) as other:
         await fill(memories)
         path = await exported(memories, tmp_path)
 
@@ -338,6 +338,8 @@ async def test_an_import_that_breaks_off_goes_on(tmp_path, monkeypatch):
         with pytest.raises(ConnectionError):
             await other.import_(path, progress=stop)
         assert await other.import_(path) == Imported(present=5, added=4)
+        waiting = {(job.kind, job.scope) for job in await other.jobs()}
+        assert waiting == {("embed", ADA), ("embed", GRACE)}
         assert await all_of(other) == await all_of(memories)
 
 
