@@ -102,7 +102,7 @@ def _rehearsed(request: LlmRequest) -> str | types.Part:
     if not answers:
         if wish:
             return call("save_memory", content=wish)
-        if not corrected and "oolong" in " ".join(texts[:-1]):
+        if "tea" in said and said.endswith("?") and "oolong" in " ".join(texts[:-1]):
             return "Oolong: I found it in what was prefetched for this turn."
         asks = corrected or said.endswith("?")
         return call("load_memory", query=corrected or said) if asks else "I see."
