@@ -109,6 +109,8 @@ async def test_it_is_found_in_its_session_only_and_ends_with_its_hours(store_uri
         assert await listed(memories) == {"Ada lives in Paris"}
         stats = await memories.stats(ADA)
         assert (stats.visible, stats.short_term, stats.superseded) == (1, 1, 0)
+        explained = await memories.recall(ADA, TEA, explain=True)
+        assert [out.reason for out in explained.left_out] == ["short_term"]
         later(memories, hours=24)
         assert TEA not in await found(memories, "green tea", "s1")
         with pytest.raises(NotFound):
