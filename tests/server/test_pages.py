@@ -129,6 +129,7 @@ async def test_a_search_of_scopes_shows_whose_each_hit_is(
     assert await found(width="app") == {here, shared}
     text = (await client.get("/memories", params={**asked, "width": "app"})).text
     assert "<bdi>team <i></bdi>, <bdi>demo</bdi>" in html.unescape(text)
+    assert re.search(r'class="text"[^>]*user=team', text)
 
 
 # -- one memory
