@@ -267,6 +267,8 @@ class Usage:
     failures: Count = 0
 
 
+SEALED: Final = {"sealed": True}
+"""Metadata of a field that is encrypted where rows are."""
 MAX_LINKS = 4  # memories that one may be linked with as saying the same
 MAX_SOURCES = 4  # events that a fact may come from; what has more sums them up
 
@@ -290,20 +292,20 @@ class Memory:
     """
 
     id: str
-    content: str
+    content: str = field(metadata=SEALED)
     type: MemoryType = "semantic"
-    topics: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
+    topics: tuple[str, ...] = field(default=(), metadata=SEALED)
+    tags: tuple[str, ...] = field(default=(), metadata=SEALED)
     importance: Annotated[float, Field(ge=0, le=1)] = 0.5
     is_error: bool = False
     origin: Origin = "user"
-    author: str | None = None
+    author: str | None = field(default=None, metadata=SEALED)
     session_id: str | None = None
     position: Count | None = None
     event_ids: tuple[str, ...] = ()
-    subject: str | None = None
-    attribute: str | None = None
-    metadata: Metadata = field(default_factory=dict[str, Any])
+    subject: str | None = field(default=None, metadata=SEALED)
+    attribute: str | None = field(default=None, metadata=SEALED)
+    metadata: Metadata = field(default_factory=dict[str, Any], metadata=SEALED)
     created_at: Time
     updated_at: Time
     happened_at: Time | None = None
@@ -319,7 +321,7 @@ class Memory:
     superseded_by: Id | None = None
     links: tuple[Id, ...] = ()
     revision: Annotated[int, Field(ge=1, le=MAX_INTEGER + 1)] = 1
-    category: str | None = None
+    category: str | None = field(default=None, metadata=SEALED)
     usage: Usage = Usage()
 
     @property
@@ -373,10 +375,10 @@ class Revision:
     memory_id: str
     revision: Count
     kind: Text
-    before: Memory | None
+    before: Memory | None = field(metadata=SEALED)
     at: Time
-    who: Text = ""
-    why: Text = ""
+    who: Text = field(default="", metadata=SEALED)
+    why: Text = field(default="", metadata=SEALED)
     event_ids: tuple[str, ...] = ()
     group: Text | None = None
     final: bool = False

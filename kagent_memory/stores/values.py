@@ -15,6 +15,7 @@ from ..checks import checked_key
 from ..errors import InvalidInput
 from ..records import (
     EVERYTHING,
+    SEALED,
     Change,
     Filter,
     Memory,
@@ -151,7 +152,7 @@ class Job:
     kind: JobKind
     session_id: str = ""
     key: str = ""
-    payload: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    payload: Mapping[str, Any] = field(default_factory=dict[str, Any], metadata=SEALED)
     provider: str = ""
     model: str = ""
     state: JobState = "queued"
@@ -161,7 +162,7 @@ class Job:
     lease_until: datetime | None = None
     owner: str = ""
     fence: int = 0
-    error: str = ""
+    error: str = field(default="", metadata=SEALED)
     calls: int = 0
     tokens: int = 0
     failures: int = 0

@@ -1,7 +1,7 @@
 """Memories, revisions and jobs as rows, and back: the one place where rows are encrypted.
 
-With keys, the `Table.sealed` fields of a record go into one sealed value of its row, and their own
-columns are left empty. What the database must compare is left as a digest keyed by the
+With keys, the fields of a record that are marked `SEALED` go into one sealed value of its row, and
+their own columns are left empty. What the database must compare is left as a digest keyed by the
 scope's salt, which is sealed itself: the fields that a filter names, the slot, and the content's
 hash. Without keys nothing is changed, and a row that was sealed is refused rather than shown empty.
 """
@@ -35,6 +35,12 @@ def _columns(record: type, *apart: str) -> Sequence[str]:
     return [field.name for field in fields(record) if field.name not in apart]
 
 
+def sealed_fields(record: type) -> Mapping[str, str | None]:
+    """Return the fields of a record that are encrypted, each with what its column holds then."""
+    marked = (field for field in fields(record) if field.metadata.get("sealed"))
+    return {field.name: "" if field.type in ("str", "Text") else None for field in marked}
+
+
 class Table(NamedTuple):
     """How records of one kind lie in their table.
 
@@ -59,16 +65,12 @@ class Table(NamedTuple):
         return {name: getattr(record, name) for name in self.columns}
 
 
-SEALED = ("topics", "tags", "author", "subject", "attribute", "metadata", "category", "slot")
 MEMORIES = Table(
-    "memory", ["id"], _columns(Memory, "usage"), {"content": "", **dict.fromkeys(SEALED)}
+    "memory", ["id"], _columns(Memory, "usage"), {**sealed_fields(Memory), "slot": None}
 )
 USAGE = _columns(Usage)
 REVISIONS = Table(
-    "revision",
-    ["memory_id", "revision"],
-    _columns(Revision),
-    {"before": None, "who": "", "why": ""},
+    "revision", ["memory_id", "revision"], _columns(Revision), sealed_fields(Revision)
 )
 JOBS = Table("job", ["id"], _columns(Job, "scope"), {"payload": {}})
 FILTERED = sorted(MEMORIES.sealed.keys() & {*_columns(Filter)})
