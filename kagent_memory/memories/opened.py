@@ -24,7 +24,8 @@ from .verbs import Verb, verb
 logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 5.0
-PAUSE_SECONDS = 0.03
+FIRST_PAUSE_SECONDS = 0.03
+MAX_PAUSE_SECONDS = 0.25
 
 
 def utc_now() -> datetime:
@@ -122,6 +123,7 @@ class Opened:
         parts, end = self.parts, time.monotonic() + timeout
         if filling := [task for task in self._background if task.get_name() == BACKFILL]:
             await asyncio.wait(filling, timeout=timeout)  # until it has queued all that it embeds
+        pause = FIRST_PAUSE_SECONDS
         while True:
             with suppress(StoreError):  # a store that is away may hold jobs still
                 if not (await parts.store.queue.pending(now=parts.clock())).count:
@@ -130,7 +132,8 @@ class Opened:
             if (left := end - time.monotonic()) <= 0:
                 await self._log_unfinished()
                 return False
-            await asyncio.sleep(min(PAUSE_SECONDS, left))
+            await asyncio.sleep(min(pause, left))
+            pause = min(1.5 * pause, MAX_PAUSE_SECONDS)  # many may wait for one long job
         counting = asyncio.create_task(parts.deliveries.try_flush())
         # it is not cancelled when the time is over: what it has in hand would be lost
         await asyncio.wait([counting], timeout=max(0.0, end - time.monotonic()) + 0.01)
