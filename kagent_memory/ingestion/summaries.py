@@ -169,7 +169,8 @@ class LlmSummary:
 
 
 class CompactionAwareSummary:
-    """ADK's compaction summaries as episodic memories; `inner` only for what they do not cover.
+    """ADK's compaction summaries as episodic memories; `inner` only for what they do not cover, and
+    to sum up short-term memories.
 
     A summary fills the slot (session, its start), so that a longer one of the same start takes the
     place of the shorter.
@@ -232,7 +233,8 @@ class CompactionAwareSummary:
                 happened_at=last,
             )
             facts.append(fact)
-        if any(message.text.strip() for message in rest):
+        lapsing = (memory.state == "short_term" for memory in transcript.earlier)
+        if any(message.text.strip() for message in rest) or (transcript.ended and any(lapsing)):
             facts += await self._inner.facts(transcript.of(rest))
         return facts
 

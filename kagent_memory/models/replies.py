@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any, TypeVar, cast
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from ..checks import valid_text
 from ..errors import ModelError, TruncatedAnswer
@@ -136,13 +136,13 @@ def _fitting(value: Any, schema: type[Answer]) -> Answer | None:
     fields = schema.model_fields
     try:
         # half of a character, which no schema takes
-        value = json.loads(valid_text(json.dumps(value, ensure_ascii=False, default=str)))
+        value = json.loads(valid_text(json.dumps(value, ensure_ascii=False)))
         if isinstance(value, list):  # it fills the only field that must be there
             needed = [name for name, field in fields.items() if field.is_required()]
             value = dict.fromkeys(needed, cast("Any", value)) if len(needed) == 1 else {}
         names = set(cast("dict[str, Any]", value)) if isinstance(value, dict) else set[str]()
         return schema.model_validate(value) if fields.keys() & names else None
-    except (ValidationError, RecursionError):
+    except (TypeError, ValueError, RecursionError):  # what JSON cannot hold, and what does not fit
         return None
 
 

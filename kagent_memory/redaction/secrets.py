@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from operator import attrgetter
 
 from .patterns import UNANCHORED, Span, Unanchored
 
@@ -132,6 +133,8 @@ _SAID = (
         any_case=True,
     ),
 )
+# of those that mean the same text a vendor's own names it
+_SHAPES = sorted((*_SAID, *UNANCHORED), key=attrgetter("any_case"))
 KINDS = frozenset(("credit card", *(kind for kind, _ in _NAMES), *(shape.kind for shape in _SAID)))
 _MIN_CHARS = {"token": 8, "api key": 6, "aws secret key": 16}
 
@@ -152,8 +155,7 @@ def spans(text: str) -> Iterator[Span]:
     yield from cards(text)
     # the one capital whose small form is longer: places must stay the same
     low = text.replace("İ", "I").lower()
-    yield from _assigned(text, low)
-    for shape in (*_SAID, *UNANCHORED):
+    for shape in _SHAPES:
         read = low if shape.any_case else text
         for match in (
             shape.pattern.finditer(read) if any(word in read for word in shape.holds) else ()
@@ -165,6 +167,7 @@ def spans(text: str) -> Iterator[Span]:
             if is_said or (shape.pattern is _SEED and _COMMON.search(low, start, end)):
                 continue
             yield start, end, shape.kind
+    yield from _assigned(text, low)
 
 
 def _assigned(text: str, low: str) -> Iterator[Span]:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from kagent_memory.errors import ModelError, TruncatedAnswer
 from kagent_memory.ingestion.answers import ExtractedSession
 from kagent_memory.models.llm import CheckedLlm
-from kagent_memory.models.replies import json_prompt, parse_answer
+from kagent_memory.models.replies import json_prompt, parse_answer, shaped
 from kagent_memory.settings import MemorySettings
 
 
@@ -204,6 +204,13 @@ def test_half_a_character_is_replaced():
         "whole \U0001f9e0",
         "a literal \\ud83e",
     ]
+
+
+@pytest.mark.parametrize("answer", [{(1, 2): "x"}, {"facts": [object()]}, {"facts": [10**5000]}])
+def test_what_json_cannot_hold_is_no_answer(answer: Any):
+    """An object of a user's model that is no JSON is refused as a foreign answer is."""
+    with pytest.raises(ModelError, match="does not fit Facts"):
+        shaped(answer, Facts, "The model m")
 
 
 async def test_a_long_reply_is_read_beside_the_event_loop():

@@ -15,6 +15,7 @@ from memories import opening
 from memories.opening import ADA, DAY, HOUR, START, kept, later, listed
 
 from kagent_memory import (
+    CompactionAwareSummary,
     ConfigurationError,
     Fact,
     Filter,
@@ -224,9 +225,10 @@ async def test_a_long_session_is_summed_up_again_and_again(store_uri):
         assert await listed(memories) == {first.content}
 
 
-async def test_a_summary_is_as_trusted_as_its_least_source():
-    """One of a session in which a tool said something is the tool's."""
-    async with await opened(llm=ScriptedLlm(summing), summary=None) as memories:
+@pytest.mark.parametrize("summary", [None, CompactionAwareSummary()], ids=["plain", "compaction"])
+async def test_a_summary_is_as_trusted_as_its_least_source(summary):
+    """One of a session in which a tool said something is the tool's, whatever its end says."""
+    async with await opened(llm=ScriptedLlm(summing), summary=summary) as memories:
         await heard(memories, "s1", "The parcels are blue")
         await heard(memories, "s1", "Parcel 3 is red", role="tool")
         await heard(memories, "s1", ended=True)
