@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import runpy
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
@@ -157,16 +156,3 @@ def test_a_database_away_is_refused_without_its_password():
     """The error does not repeat the password of the URI."""
     code, out, said = run("import_kagent.py", "postgresql://me:hunter2secret@127.0.0.1:1/x")
     assert (code, '"end"' in out, "hunter2secret" in said) == (1, False, False)
-
-
-def test_a_sample_is_piped_into_the_command(tmp_path):
-    """A sample's output is UTF-8 wherever it goes, and the command reads it from its input."""
-    memory = {"id": "x1", "memory": "Likes tea \u2615", "user_id": "ada"}
-    (tmp_path / "mem0.json").write_text(json.dumps([memory]))
-    sample = [sys.executable, SAMPLES / "import_mem0.py", tmp_path / "mem0.json", "--app", "a"]
-    uri = f"libsql:///{tmp_path}/a.db"
-    into = [sys.executable, "-m", "kagent_memory", "import", "-", "--json", "--uri", uri]
-    environ = {**os.environ, "PYTHONIOENCODING": "latin-1"}
-    converted = subprocess.check_output(sample, timeout=300, env=environ)
-    answer = subprocess.check_output(into, input=converted, timeout=300, env=environ)
-    assert json.loads(answer)["added"] == 1

@@ -1,6 +1,4 @@
-"""A real sqld: the contract, its tokens, and its death: `SQLD=/path/to/sqld pytest -m sqld
-tests/local`.
-"""
+"""A real sqld keeps the contract: `SQLD=/path/to/sqld pytest -m sqld tests/local`."""
 
 from __future__ import annotations
 
@@ -15,35 +13,27 @@ from pathlib import Path
 import pytest
 from relay import free_port
 
-from kagent_memory.errors import StoreError
-from kagent_memory.memories import Memories
-from kagent_memory.records import Scope
-from kagent_memory.stores import open_store, store_exists
+from kagent_memory.stores import open_store
 from kagent_memory.testing.contract import StoreContract
 from kagent_memory.testing.fixtures import NOW, a_memory
 
 pytestmark = pytest.mark.sqld
-SCOPE = Scope("", "ada", "notes")
 
 
 class Sqld:
     """One server with a database of its own."""
 
-    def __init__(self, directory: Path, *options: str) -> None:
-        self._port = free_port()
-        self.uri = f"libsql+http://127.0.0.1:{self._port}"
-        self._command = [
+    def __init__(self, directory: Path) -> None:
+        port = free_port()
+        self.uri = f"libsql+http://127.0.0.1:{port}"
+        command = [
             shutil.which(os.environ.get("SQLD") or "sqld") or "sqld",
-            *("--db-path", str(directory), "--http-listen-addr", f"127.0.0.1:{self._port}"),
-            *options,
+            *("--db-path", str(directory), "--http-listen-addr", f"127.0.0.1:{port}"),
         ]
-        self.start()
-
-    def start(self) -> None:
-        self._process = subprocess.Popen(self._command, stderr=subprocess.DEVNULL)
+        self._process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 30
         while self._process.poll() is None and time.monotonic() < deadline:
-            with suppress(OSError), socket.create_connection(("127.0.0.1", self._port)):
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
                 return
             time.sleep(0.01)
         raise RuntimeError("sqld does not start")
@@ -57,8 +47,8 @@ class Sqld:
 def sqld(tmp_path):
     running = []
 
-    def started(*options):
-        running.append(Sqld(tmp_path / f"sqld{len(running)}", *options))
+    def started():
+        running.append(Sqld(tmp_path / f"sqld{len(running)}"))
         return running[-1]
 
     yield started
@@ -86,19 +76,3 @@ class TestSqld(StoreContract):
         stored = await home.get(memory.id)
         assert stored.happened_at == NOW
         assert stored.importance == pytest.approx(importance, rel=1e-15, abs=0)
-
-
-async def test_acknowledged_writes_outlive_the_server(sqld):
-    """A write that was acknowledged outlives the death of the server, and the client heals."""
-    server = sqld()
-    assert not await store_exists(server.uri)
-    async with await Memories.open(server.uri, llm=False) as memories:
-        (id,) = await memories.add(SCOPE, ["Ada likes green tea"])
-        server.kill()
-        with pytest.raises(StoreError):
-            await memories.get(SCOPE, id)
-        server.start()
-        assert (await memories.get(SCOPE, id)).content == "Ada likes green tea"
-        await memories.add(SCOPE, ["Ada plays chess"])
-    async with await Memories.open(server.uri, llm=False) as memories:
-        assert (await memories.stats(SCOPE)).visible == 2
