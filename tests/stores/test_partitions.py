@@ -22,7 +22,7 @@ from kagent_memory.stores.sql import queries, statement, upgrade
 SCOPE = Scope("acme", "ada", "notes")
 SCOPES = [Scope("acme", str(number), "a").id.hex() for number in range(100)]
 EVERYWHERE = {
-    "claimable", "expired_scopes", "tenant_scopes",
+    "claimable", "expired_scopes", "tenant_scopes", "long_scopes",
     *(name for name in queries("postgres") if name.startswith("scopes")),
     "pending_jobs", "retry_job", "drop_job",
     "lacking_vectors", "chains",

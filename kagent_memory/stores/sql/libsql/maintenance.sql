@@ -45,7 +45,6 @@ WHERE s.scope_id IN (SELECT unhex(value) FROM json_each(:scope_ids)) AND EXISTS 
 ORDER BY s.tenant, s.app, s.user_id
 
 -- fragment: listed
-SELECT * FROM (
 SELECT s.tenant, s.user_id, s.app
 FROM scope AS s
 WHERE (
@@ -56,33 +55,12 @@ WHERE (
 -- fragment: short
 length(s.tenant) + length(s.app) + length(s.user_id) <= 600
 
--- fragment: with_long
--- Those with names too long for the others' indexes, as many again.
-) AS short
-UNION ALL
-SELECT * FROM (
-SELECT s.tenant, s.user_id, s.app
-FROM scope AS s
-WHERE (
-        EXISTS (SELECT 1 FROM memory AS m WHERE m.scope_id = s.scope_id)
-        OR EXISTS (SELECT 1 FROM ingest_job AS j WHERE j.scope_id = s.scope_id)
-    )
-    AND length(s.tenant) + length(s.app) + length(s.user_id) > 600
-    AND (:tenant IS NULL OR s.tenant = :tenant)
-    AND (:app IS NULL OR s.app = :app)
-    AND (:user IS NULL OR s.user_id = :user)
-    AND (s.tenant, s.app, s.user_id) >= (:from_tenant, :from_app, :from_user)
-ORDER BY s.tenant, s.app, s.user_id
-LIMIT :limit
-) AS long
-
 -- name: scopes
 -- Each of these begins at a lower bound of the names that are not given, which is where its index is entered.
 {listed} AND {short}
     AND (s.tenant, s.app, s.user_id) >= (:from_tenant, :from_app, :from_user)
 ORDER BY s.tenant, s.app, s.user_id
 LIMIT :limit
-{with_long}
 
 -- name: scopes_tenant
 {listed} AND {short}
@@ -90,7 +68,6 @@ LIMIT :limit
     AND (s.app, s.user_id) >= (:from_app, :from_user)
 ORDER BY s.app, s.user_id
 LIMIT :limit
-{with_long}
 
 -- name: scopes_app
 {listed} AND {short}
@@ -98,7 +75,6 @@ LIMIT :limit
     AND (s.tenant, s.user_id) >= (:from_tenant, :from_user)
 ORDER BY s.tenant, s.user_id
 LIMIT :limit
-{with_long}
 
 -- name: scopes_user
 {listed} AND {short}
@@ -106,7 +82,6 @@ LIMIT :limit
     AND (s.tenant, s.app) >= (:from_tenant, :from_app)
 ORDER BY s.tenant, s.app
 LIMIT :limit
-{with_long}
 
 -- name: scopes_tenant_app
 {listed} AND {short}
@@ -115,7 +90,6 @@ LIMIT :limit
     AND s.user_id >= :from_user
 ORDER BY s.user_id
 LIMIT :limit
-{with_long}
 
 -- name: scopes_tenant_user
 {listed} AND {short}
@@ -124,7 +98,6 @@ LIMIT :limit
     AND s.app >= :from_app
 ORDER BY s.app
 LIMIT :limit
-{with_long}
 
 -- name: scopes_app_user
 {listed} AND {short}
@@ -133,7 +106,6 @@ LIMIT :limit
     AND s.tenant >= :from_tenant
 ORDER BY s.tenant
 LIMIT :limit
-{with_long}
 
 -- name: scopes_tenant_app_user
 {listed} AND {short}
@@ -141,7 +113,16 @@ LIMIT :limit
     AND s.app = :app
     AND s.user_id = :user
 LIMIT :limit
-{with_long}
+
+-- name: long_scopes
+-- Those with names too long for the others' indexes.
+{listed} AND length(s.tenant) + length(s.app) + length(s.user_id) > 600
+    AND (:tenant IS NULL OR s.tenant = :tenant)
+    AND (:app IS NULL OR s.app = :app)
+    AND (:user IS NULL OR s.user_id = :user)
+    AND (s.tenant, s.app, s.user_id) >= (:from_tenant, :from_app, :from_user)
+ORDER BY s.tenant, s.app, s.user_id
+LIMIT :limit
 
 -- name: embedding_spaces
 SELECT number, name, dimensions, probe, state FROM embedder WHERE state <> 'dropped' ORDER BY number

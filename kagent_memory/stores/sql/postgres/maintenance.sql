@@ -58,7 +58,6 @@ ORDER BY s.tenant, s.app, s.user_id
 
 -- fragment: listed
 -- The condition on "version" keeps the planner from hashing the scopes of all memories for each page.
-SELECT * FROM (
 SELECT s.tenant, s.user_id, s.app
 FROM scope AS s
 WHERE (
@@ -69,33 +68,12 @@ WHERE (
 -- fragment: short
 length(s.tenant) + length(s.app) + length(s.user_id) <= 600
 
--- fragment: with_long
--- Those with names too long for the others' indexes, as many again.
-) AS short
-UNION ALL
-SELECT * FROM (
-SELECT s.tenant, s.user_id, s.app
-FROM scope AS s
-WHERE (
-        EXISTS (SELECT 1 FROM memory AS m WHERE m.scope_id = s.scope_id AND s.version >= 0)
-        OR EXISTS (SELECT 1 FROM ingest_job AS j WHERE j.scope_id = s.scope_id AND s.version >= 0)
-    )
-    AND length(s.tenant) + length(s.app) + length(s.user_id) > 600
-    AND (%(tenant)s::text IS NULL OR s.tenant = %(tenant)s::text)
-    AND (%(app)s::text IS NULL OR s.app = %(app)s::text)
-    AND (%(user)s::text IS NULL OR s.user_id = %(user)s::text)
-    AND (s.tenant, s.app, s.user_id) >= (%(from_tenant)s::text, %(from_app)s::text, %(from_user)s::text)
-ORDER BY s.tenant, s.app, s.user_id
-LIMIT %(limit)s
-) AS long
-
 -- name: scopes
 -- Each of these begins at a lower bound of the names that are not given, which is where its index is entered.
 {listed} AND {short}
     AND (s.tenant, s.app, s.user_id) >= (%(from_tenant)s::text, %(from_app)s::text, %(from_user)s::text)
 ORDER BY s.tenant, s.app, s.user_id
 LIMIT %(limit)s
-{with_long}
 
 -- name: scopes_tenant
 {listed} AND {short}
@@ -103,7 +81,6 @@ LIMIT %(limit)s
     AND (s.app, s.user_id) >= (%(from_app)s::text, %(from_user)s::text)
 ORDER BY s.app, s.user_id
 LIMIT %(limit)s
-{with_long}
 
 -- name: scopes_app
 {listed} AND {short}
@@ -111,7 +88,6 @@ LIMIT %(limit)s
     AND (s.tenant, s.user_id) >= (%(from_tenant)s::text, %(from_user)s::text)
 ORDER BY s.tenant, s.user_id
 LIMIT %(limit)s
-{with_long}
 
 -- name: scopes_user
 {listed} AND {short}
@@ -119,7 +95,6 @@ LIMIT %(limit)s
     AND (s.tenant, s.app) >= (%(from_tenant)s::text, %(from_app)s::text)
 ORDER BY s.tenant, s.app
 LIMIT %(limit)s
-{with_long}
 
 -- name: scopes_tenant_app
 {listed} AND {short}
@@ -128,7 +103,6 @@ LIMIT %(limit)s
     AND s.user_id >= %(from_user)s::text
 ORDER BY s.user_id
 LIMIT %(limit)s
-{with_long}
 
 -- name: scopes_tenant_user
 {listed} AND {short}
@@ -137,7 +111,6 @@ LIMIT %(limit)s
     AND s.app >= %(from_app)s::text
 ORDER BY s.app
 LIMIT %(limit)s
-{with_long}
 
 -- name: scopes_app_user
 {listed} AND {short}
@@ -146,7 +119,6 @@ LIMIT %(limit)s
     AND s.tenant >= %(from_tenant)s::text
 ORDER BY s.tenant
 LIMIT %(limit)s
-{with_long}
 
 -- name: scopes_tenant_app_user
 {listed} AND {short}
@@ -154,7 +126,16 @@ LIMIT %(limit)s
     AND s.app = %(app)s::text
     AND s.user_id = %(user)s::text
 LIMIT %(limit)s
-{with_long}
+
+-- name: long_scopes
+-- Those with names too long for the others' indexes.
+{listed} AND length(s.tenant) + length(s.app) + length(s.user_id) > 600
+    AND (%(tenant)s::text IS NULL OR s.tenant = %(tenant)s::text)
+    AND (%(app)s::text IS NULL OR s.app = %(app)s::text)
+    AND (%(user)s::text IS NULL OR s.user_id = %(user)s::text)
+    AND (s.tenant, s.app, s.user_id) >= (%(from_tenant)s::text, %(from_app)s::text, %(from_user)s::text)
+ORDER BY s.tenant, s.app, s.user_id
+LIMIT %(limit)s
 
 -- name: embedding_spaces
 SELECT number, name, dimensions, probe, state FROM embedder WHERE state <> 'dropped' ORDER BY number
