@@ -1,1 +1,1 @@
-"""Words of many languages: terms, other forms, spelling, dates. It judges no meaning."""
+"""Text in many languages: terms, inflected forms, spelling and dates, without judging meaning."""

@@ -1,6 +1,4 @@
-"""The days a query names, how close a memory's time is to them, and whether a text asks for a time
-or names one.
-"""
+"""Find the dates that a query names, and tell how close a memory is to them."""
 
 from __future__ import annotations
 
@@ -30,8 +28,8 @@ _NAMED = re.compile(
 _NUMERIC = re.compile(
     rf"(?<![\w.-])(?P<year>{_YEAR})[-/年](?P<month>\d{{1,2}})(?:[-/月](?P<day>\d{{1,2}}))?(?!\d)"
 )
-# 23.1.2024, 23-01-2024; with slashes the month may stand first: 1/23/2024, and 3/4/2024 is either
-# day.
+# 23.1.2024, 23-01-2024; with slashes the month may come first (1/23/2024), so 3/4/2024 is read as
+# both days.
 _DAY_FIRST = re.compile(
     r"(?<![\w.,:/-])(?P<first>\d{1,2})(?P<mark>[./-]) ?(?P<second>\d{1,2})"
     rf"(?P=mark) ?(?P<year>{_YEAR})(?![\w/-]|\.\d)"
@@ -45,16 +43,16 @@ _RELATIVE = re.compile(
 _HINT = re.compile(
     rf"\d|\b(?:{'|'.join(_MONTHS)}|{'|'.join(_WEEKDAYS)}|today|yesterday|night|week|month|year|ago)"
 )
-# "may" and "mar" are months only where a date would stand.
+# "may" and "mar" are months only where a date would be.
 _DOUBTFUL = {"may", "mar", "mars", "jan", "sep", "dec", "march", "mai"}
 _LEADING = re.compile(
     r"\b(?:in|on|of|by|since|until|before|after|during|from|to|this|last|next|late|early|mid|and"
     r"|en|de|im|seit)[ -]$"
 )
-_MAX_LEADING_CHARS = 10  # characters
-# that a query names; a pasted log names thousands, and each is compared with every candidate
+_MAX_LEADING_CHARS = 10
+# of one query: a pasted log names thousands, and each is compared with every candidate
 MAX_SPANS = 32
-# What asks for all there was at a time, as stop words do, and says nothing of what it was about.
+# Words that ask for everything at a time and, like stop words, name no subject.
 _ASKED = """
 happen occur event events news do done work plan planned talk discuss chat speak mention tell write
 note remember record
@@ -83,7 +81,7 @@ _WORDS = " ".join(
         *map(str, range(1900, 2100)),
     )
 )
-# of the short ones only these: "sun", "sat" and "mar" are other words more often
+# Of short words only some: "sun", "sat" and "mar" mean something else more often.
 TIME_TERMS: Final = (
     frozenset(term for term in tokens(_WORDS) if len(term) > 3 or term in _SHORT) - STOP_WORDS
 )
@@ -91,10 +89,11 @@ TIME_TERMS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Days that a query names: `first` to `last` of a year, or of every year if `year` is None.
+    """A day, month or year that a query names.
 
     Attributes:
-        month, day: None when only a larger unit was named.
+        year: None if the query names none: the date of every year.
+        month, day: None if the query names only a larger unit.
     """
 
     year: int | None
@@ -109,8 +108,9 @@ def asks_when(query: str) -> bool:
 
 
 def named_spans(query: str, now: datetime) -> list[Span]:
-    """Return the first days, months and years that a query names, each once, relative ones counted
-    from `now`.
+    """Return the distinct days, months and years that a query names, at most `MAX_SPANS`.
+
+    Relative ones ("yesterday", "two weeks ago") count from `now`.
     """
     folded = query.casefold()
     if not _HINT.search(folded):
@@ -121,9 +121,7 @@ def named_spans(query: str, now: datetime) -> list[Span]:
 
 
 def windows(spans: Sequence[Span]) -> list[tuple[datetime, datetime]]:
-    """Return the spans of a known year as times in UTC, each once: from its first moment to the one
-    after its last.
-    """
+    """Return the distinct half-open intervals in UTC of the spans that name a year."""
     distinct: dict[tuple[datetime, datetime], None] = {}
     for span in spans:
         if span.year is None or not MINYEAR <= span.year < MAXYEAR:
@@ -142,11 +140,9 @@ def windows(spans: Sequence[Span]) -> list[tuple[datetime, datetime]]:
 
 
 def bare_dates(query: str) -> str | None:
-    """Return the dates as written when a query asks what there was at a time and no more; None when
-    it says more.
+    """Return the dates as written if a query asks only what happened then; None if it asks more.
 
-    Words that count from now ("yesterday") are not among them: a memory that holds one means
-    another day.
+    Relative words ("yesterday") are left out: in a memory they mean another day.
     """
     folded = query.casefold()
     rest, written = _RELATIVE.sub(" ", folded), list[str]()
@@ -159,7 +155,11 @@ def bare_dates(query: str) -> str | None:
 
 
 def closeness(spans: Sequence[Span], at: datetime | None) -> tuple[float, float]:
-    """(1.0 when a named month or year is the memory's, e^(-days/5) for the nearest named day)."""
+    """Return how well a time fits the spans: by month or year, and by day.
+
+    The first is 1.0 if a named month or year holds the time, else 0.0; the second is e^(-days/5)
+    for the nearest named day, else 0.0.
+    """
     if at is None or not spans:
         return 0.0, 0.0
     when = at.date()
@@ -179,9 +179,7 @@ def closeness(spans: Sequence[Span], at: datetime | None) -> tuple[float, float]
 
 @cache
 def _asking() -> frozenset[str]:
-    """Return the terms that only ask, read when the first date is asked for: an import has no time
-    for it.
-    """
+    """Return the terms that only ask; computed on first use to keep the import fast."""
     return STOP_WORDS.union(tokens(_ASKED))
 
 

@@ -1,4 +1,4 @@
-"""Tell what a user wants from now on from what holds for one time, by how it is put."""
+"""Recognize lasting preferences and standing instructions of a user by their wording."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from functools import cache, lru_cache
 from .word_lists import table
 
 PREFERENCE_TERM = "\x1fpreference"
-"""The index term of texts that state a preference; no text has it as a word."""
+"""The index term of texts that state a preference; it is no word of any text."""
 
-USER = "user"  # who ADK says wrote what a person typed
+USER = "user"  # ADK's author of what a person typed
 _MAX_CHARS = 2_000
 _APOSTROPHES = str.maketrans("’‘", "''")
 
@@ -19,23 +19,23 @@ _APOSTROPHES = str.maketrans("’‘", "''")
 def states_preference(text: str, author: str | None = None) -> bool:
     """Return True if a text gives a standing instruction or states a lasting preference.
 
-    Looks at the form alone, in eight languages: a sentence that begins with "always" or "from now
+    Only the wording counts, in eight languages: a sentence that begins with "always" or "from now
     on", or "I prefer" anywhere.
 
     Args:
-        text: its first 2,000 characters count.
-        author: who said it; None: whoever saved it. Only what a user says is a preference.
+        text: the text, of which the first 2,000 characters are read.
+        author: who said it, or None for an explicit save. Only users state preferences.
     """
     if author not in (None, USER):
         return False
     return _is_preference(text[:_MAX_CHARS])
 
 
-@lru_cache(maxsize=256)  # a text is asked about for its topics and for its index terms
+@lru_cache(maxsize=256)  # called for the topics and again for the index terms of a text
 def _is_preference(text: str) -> bool:
     folded = " ".join(text.casefold().translate(_APOSTROPHES).split())
     return any(
-        # nearly all texts hold none of a language's phrases, which is seen sooner than by its forms
+        # most texts hold no phrase of a language, and a search for substrings is faster
         any(phrase in folded for phrase in phrases) and forms.search(folded) is not None
         for phrases, forms in _languages()
     )
@@ -43,7 +43,7 @@ def _is_preference(text: str) -> bool:
 
 @cache
 def _languages() -> Sequence[tuple[Sequence[str], re.Pattern[str]]]:
-    """Return the phrases of each language's preferences, and the forms in which they count."""
+    """Return for each language its phrases and the pattern of the forms in which they count."""
     return [_forms(lists) for lists in table("preference_words").values()]
 
 

@@ -1,4 +1,4 @@
-"""Words one slip of the keys away, for a word of a query that nobody wrote."""
+"""Correct typing errors: words one edit away from a query word that no memory holds."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Final
 MAX_RESPELT: Final = 3  # words of one query
 _MIN_LETTERS = 4
 _MAX_LETTERS = 24
-_CERTAIN_LETTERS = 5  # shorter words differ from many others by one letter
+_CERTAIN_LETTERS = 5  # one letter turns a shorter word into many others
 _ALPHABETS = tuple(
     "".join(map(chr, range(ord(first), ord(last) + 1)))
     for first, last in ("az", "ая", "αω", "את", "ءي", "अह")
 )
-_MEANT = 2  # of the words that it may have been, those held by most memories
+_MEANT = 2  # corrections of one word, those that most memories hold
 
 
 def respellings(terms: Iterable[str], known: Mapping[str, int]) -> dict[str, list[str]]:
-    """For the first few of the terms that no memory holds, the terms one edit away.
+    """Return the spellings one edit away for the first few terms that no memory holds.
 
-    A letter left out, doubled, exchanged for another or with its neighbour. Of short words only a
-    letter left out, or two exchanged: "boat" is no slip for "coat".
+    An edit inserts, removes or replaces a letter, or swaps two neighbours; for short words it only
+    inserts or swaps, because "boat" is no misspelling of "coat".
 
     Args:
-        terms: of a query, as indexed.
-        known: those that some memory holds.
+        terms: the terms of a query.
+        known: the terms among them that some memory holds.
     """
     unknown = [term for term in terms if term not in known and _alphabet(term)][:MAX_RESPELT]
     spellings: dict[str, list[str]] = {}
@@ -45,13 +45,12 @@ def respellings(terms: Iterable[str], known: Mapping[str, int]) -> dict[str, lis
 def respelt(
     terms: Sequence[str], tried: Mapping[str, Sequence[str]], known: Mapping[str, int]
 ) -> dict[str, list[str]]:
-    """Each unknown term with what it was most likely meant as, the words that most memories hold
-    first.
+    """Return the most likely corrections of each unknown term, the most frequent ones first.
 
     Args:
-        terms: of the query.
-        tried: what `respellings` gave for them.
-        known: those of all that some memory holds, and how many do.
+        terms: the terms of the query.
+        tried: the result of `respellings`.
+        known: the terms and spellings that some memory holds, with how many memories do.
     """
     meant = {
         term: sorted(
@@ -63,8 +62,8 @@ def respelt(
 
 
 def _alphabet(term: str) -> str:
-    """Return the letters that a word is written with; none for a number, an identifier, or a word
-    of unsuited length.
+    """Return the alphabet of a word; "" for a number, an identifier, or a word that is too short
+    or too long.
     """
     if not _MIN_LETTERS <= len(term) <= _MAX_LETTERS:
         return ""

@@ -1,5 +1,5 @@
-"""One tokenizer for all stores: the index terms of a memory, the search terms of a query, a text's
-identity.
+"""The tokenizer of all stores: index terms of a memory, search terms of a query, and the forms in
+which texts are compared.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .word_lists import all_words, table
 MAX_TERM_CHARS = 64
 
 STOP_WORDS: Final = all_words("stop_words")
-"""Words that say nothing of what a memory is about."""
+"""Words that say nothing about the subject of a memory."""
 JOINING_WORDS: Final = all_words("joining_words")
-"""Words that a text may add to others that it unites, and say nothing new."""
+"""Words that a merged text may add without saying anything new."""
 
-# The snowball stemmer knows rules; these English past tenses and plurals follow none.
+# English past tenses and plurals that follow no rule of the Snowball stemmer.
 _IRREGULAR: dict[str, str] = {
     past: word for past, _, word in (pair.partition(":") for pair in all_words("irregular_forms"))
 }
@@ -35,7 +35,7 @@ _UNSPACED = (
     _HAN
     + "\u3041-\u3096\u30a1-\u30fa\u30fc-\u30ff\uac00-\ud7a3\u0e01-\u0eff\u1000-\u109f\u1780-\u17d3"
 )
-# Brahmic vowel signs are no \w to Python, yet parts of words.
+# Brahmic vowel signs are parts of words, though Python's \w does not match them.
 _SIGNS = "\u0900-\u0963\u0966-\u0df3\u0f18-\u0fbc"
 _LETTER = rf"(?:[^\W_]|[{_SIGNS}])"
 _SPACED = rf"(?:(?![{_UNSPACED}]){_LETTER})+"
@@ -57,20 +57,20 @@ _WORD_OF_SLOT = re.compile(r"\w+")
 _ARTICLES = frozenset(
     ("the", "a", "an", "my", "his", "her", "their", "der", "die", "das", "le", "la", "el")
 )
-_MAX_SLOT_PART_CHARS = 100  # characters, as the migration that began to keep slots cuts them
+_MAX_SLOT_PART_CHARS = 100  # as in the migration that began to keep slots
 EDGES = "\"'“”‘’«»„‹›()[]{}<>*,;:!?…¿¡.。！？"
 _ENDS = ".!…"
 _JOINTS = re.compile("['’-]")
-_MAX_SYMBOL_CHARS = 3  # letters of what a number counts that may be a unit
-_MIN_SHOUTED_CHARS = 5  # letters, all capitals, that are a word rather than an acronym
+_MAX_SYMBOL_CHARS = 3  # a word after a number that may be a unit
+_MIN_SHOUTED_CHARS = 5  # a word in capitals that is no acronym
 
 
 def tokens(text: str) -> list[str]:
-    """The terms of a text in their order, stop words included, as they are indexed and searched.
+    """Return the terms of a text in order, stop words included.
 
-    Words are folded (case, accents) and stemmed; identifiers (`ERR-00123`, `app-12.log`,
-    `getUserName`) give themselves and their parts; scripts without spaces give pairs of characters,
-    and single Han characters too.
+    Words are folded (case, accents) and stemmed. Identifiers (`ERR-00123`, `app-12.log`,
+    `getUserName`) give the whole and its parts. Scripts without spaces give pairs of characters,
+    and Han also single characters.
     """
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text).translate(_folding())
@@ -81,10 +81,10 @@ def tokens(text: str) -> list[str]:
 
 
 def index_terms(content: str, author: str | None = None) -> Mapping[str, int]:
-    """Term → count of what is stored for one memory; the author's name counts as one of its words,
-    and so does that it states a preference.
+    """Return the terms to index for a memory with their counts.
 
-    Stop words are left out, unless the content holds nothing else.
+    The author's name and the statement of a preference count as terms. Stop words are left out,
+    unless the content has nothing else.
     """
     counts = Counter(_telling(tokens(content)))
     for term in tokens(author or ""):
@@ -95,46 +95,44 @@ def index_terms(content: str, author: str | None = None) -> Mapping[str, int]:
 
 
 def query_terms(text: str) -> Sequence[str]:
-    """The distinct terms a query is searched by, in their order; stop words only when there is
-    nothing else.
-    """
+    """Return the distinct search terms of a query in order; stop words only if it has no others."""
     return list(dict.fromkeys(_telling(tokens(text))))
 
 
 @cache
 def denying_terms() -> frozenset[str]:
-    """Return the terms of words that deny, end or limit what is said, in several languages."""
+    """Return the terms that negate, end or limit a statement, in several languages."""
     return frozenset(
         term for word in table("echo_words")["decisive"].split() for term in tokens(word)
     )
 
 
 def normalised(text: str) -> str:
-    """The text by which it is known once it is forgotten: NFKC, case folded, white space and
-    closing punctuation aside.
+    """Return the form in which a forgotten text is compared: NFKC, case folded, white space
+    collapsed, closing punctuation removed.
     """
     folded = unicodedata.normalize("NFKC", text).casefold()
     return " ".join(folded.split()).rstrip(".!… ")
 
 
 def spelling(text: str) -> str:
-    """The text as facts are compared by it: blanks, and capitals that begin plain words or write
-    long ones throughout, folded, and nothing else.
+    """Return the form in which facts are compared, with white space and the case of plain words
+    folded.
 
-    Whatever may tell two things apart stays: the case of units, identifiers and acronyms, super-
-    and subscripts, letters that only look alike. What ends a sentence after a plain word goes.
+    Anything that may distinguish two things stays: the case of units, identifiers and acronyms,
+    superscripts and subscripts, look-alike letters. The full stop after a plain last word goes.
     """
     words = unicodedata.normalize("NFC", text).split()
     if not words:
         return ""
     core = words[-1].rstrip(_ENDS)
-    if (bare := core.strip(EDGES)) != "":  # "5!", "C#" and a lone dot say something by themselves
+    if (bare := core.strip(EDGES)) != "":  # "5!", "C#" and a lone dot keep their last character
         words[-1] = core if core[-1].isalpha() and len(bare) > 1 else words[-1].rstrip(".…")
     folded: list[str] = []
     for before, word in zip(("", *words), words, strict=False):
         core, small = word.strip(EDGES), word.lower()
         letters = all(map(str.isalpha, _JOINTS.split(core)))
-        # what a number counts may be a unit, and so may a letter that stands alone
+        # a short word after a number may be a unit, and so may a single letter
         is_unit = len(core) <= _MAX_SYMBOL_CHARS and any(map(str.isdigit, before))
         is_shouted = core.isupper() and len(core) >= _MIN_SHOUTED_CHARS
         is_plain = is_shouted or core == "I" or (len(core) > 1 and core[1:] == core[1:].lower())
@@ -143,10 +141,10 @@ def spelling(text: str) -> str:
 
 
 def identity(content: str, *, verbatim: bool, event_ids: Sequence[str] = ()) -> bytes:
-    """16 bytes that two memories share when they are the same one.
+    """Return the 16 bytes that identify equal memories.
 
-    Facts are the same by their `spelling`; verbatim turns by their text and their event, since the
-    same words said twice are two turns.
+    Facts are equal if their `spelling` is. Verbatim turns are equal if their text and event are,
+    since the same words said twice are two turns.
     """
     digest = hashlib.blake2b(digest_size=16, person=b"turn" if verbatim else b"fact")
     digest.update((content if verbatim else spelling(content)).encode())
@@ -157,8 +155,8 @@ def identity(content: str, *, verbatim: bool, event_ids: Sequence[str] = ()) -> 
 
 
 def slot(subject: str | None, attribute: str | None) -> str | None:
-    """Subject and attribute as they are compared, spelling, case and articles aside; None without
-    one of them.
+    """Return subject and attribute in the form in which slots are compared, without case and
+    articles; None if one of them is missing.
     """
     if not subject or not attribute:
         return None
@@ -177,12 +175,12 @@ def is_question(text: str, closing: str = " \n\r\t") -> bool:
 
 
 def estimated_tokens(text: str) -> int:
-    """About how many tokens a model makes of the text: 4 ASCII characters, or 1 other, to a token.
+    """Estimate the tokens of a text: 4 ASCII characters, or 1 other character, per token.
 
-    Gemini's documentation gives 4 characters a token (ai.google.dev/gemini-api/docs/tokens).
-    Counted with cl100k_base, one sentence each, characters a token: English 4.1, Korean 1.3,
+    Gemini's documentation gives 4 characters per token (ai.google.dev/gemini-api/docs/tokens).
+    One sentence each with cl100k_base has, in characters per token: English 4.1, Korean 1.3,
     Chinese, Thai and Greek 1.1, Hindi and Japanese 0.9. German and Vietnamese come out right with
-    their accents taken as 1; Russian (2.2) is estimated twice as high.
+    accented letters counted as 1; Russian (2.2) is estimated twice too high.
     """
     plain = len(text.encode("ascii", "ignore"))
     return (plain + 3) // 4 + len(text) - plain
@@ -193,7 +191,7 @@ def _telling(terms: list[str]) -> list[str]:
 
 
 def _terms(chunk: str) -> tuple[str, ...]:
-    """The terms of a text without white space."""
+    """Return the terms of a text without white space."""
     chunk = _THOUSANDS.sub("", chunk) if "," in chunk else chunk
     terms: list[str] = []
     for run in _RUN.findall(chunk):
@@ -211,8 +209,8 @@ _remembered = lru_cache(maxsize=1 << 16)(_terms)
 
 
 def _spaced(run: str) -> Iterator[str]:
-    """The parts of a word or identifier, and when there are several, the whole and its larger
-    pieces as typed.
+    """Yield the parts of a word or identifier; if there are several, also the whole and its larger
+    pieces.
     """
     leaves: list[str] = []
     for leaf in filter(None, _LEAF.split(run)):
@@ -237,18 +235,18 @@ def _word(folded: str) -> str:
     if folded in STOP_WORDS or not folded.isascii() or not folded.isalpha():
         return folded[:MAX_TERM_CHARS]
     word = folded[:MAX_TERM_CHARS]
-    # Not `snowballstemmer.stemmer`: where PyStemmer is installed that is PyStemmer's, whose version
-    # knows other rules, and terms that are stored must be found again in any environment.
+    # Not `snowballstemmer.stemmer`, which is PyStemmer's where that is installed: its rules differ
+    # by version, and stored terms must be found again in any environment.
     from snowballstemmer.english_stemmer import EnglishStemmer  # pyright: ignore
 
-    # A stemmer keeps the word it works on, so that two threads must not share one.
+    # A stemmer has state, so threads must not share one.
     return EnglishStemmer().stemWord(_IRREGULAR.get(word, word))  # pyright: ignore
 
 
 @cache
 def _folding() -> dict[int, str | None]:
-    """Accents off Latin and Greek letters, points off Arabic and Hebrew ones; invisible joiners
-    away.
+    """Return the translation that removes accents of Latin and Greek letters, points of Arabic and
+    Hebrew ones, and invisible joiners.
     """
     folded: dict[int, str | None] = {
         ord(mark): None for mark in "\u00ad\u200c\u200d\u2060\ufeff\u0640"

@@ -1,10 +1,8 @@
-"""The other forms of a query's words in the language it is asked in: "Versicherungen" for
-"Versicherung".
+"""Expand the words of a query into their inflected forms: "Versicherung" into "Versicherungen".
 
-English words are stemmed where they are indexed. Of other languages the index holds words as they
-are written, so that it stands whatever language they turn out to be in; a query's words are brought
-to their stem by that language's Snowball stemmer, and the forms that the language makes of a stem
-are looked up.
+The index holds stems of English words, and words of other languages as they are written, because
+the language of a memory is not known. So the words of a query are stemmed by the Snowball stemmer
+of its language, and all forms that the language makes of the stem are looked up.
 """
 
 from __future__ import annotations
@@ -30,14 +28,14 @@ class _Stemmer(Protocol):
 
 
 class _Language(NamedTuple):
-    """Rules of one language.
+    """The rules of one language.
 
     Attributes:
-        name: of its Snowball stemmer.
-        ends: what stands after a stem.
-        begins: what stands before one.
-        small: words that tell a language of Latin letters, and nothing of what a text is about.
-        letters: of a script that this language alone is known by, as a range.
+        name: the name of its Snowball stemmer.
+        ends: endings that may follow a stem.
+        begins: prefixes that may precede one.
+        small: function words, by which a language in Latin letters is recognized.
+        letters: the range of a script that only this language uses here.
     """
 
     name: str
@@ -57,10 +55,10 @@ _SCRIPTS = {
 
 
 def word_forms(text: str) -> tuple[dict[str, list[str]], frozenset[str]]:
-    """For the first words of a query that tell something, the index terms of their other forms; and
-    its small words.
+    """Return the inflected forms of a query's content words as index terms, and its function words.
 
-    Nothing for a query in English, in a language not known here, or in none that can be told.
+    At most `MAX_WORDS` words are expanded. Both are empty if the query is in English or its
+    language is unknown.
     """
     words = list(_words(text[:_MAX_CHARS]))
     spoken = _spoken(frozenset(words))
@@ -114,13 +112,13 @@ def _forms(name: str, word: str) -> tuple[str, ...]:
     if len(stem) < _MIN_LETTERS:
         return ()
     ends = dict.fromkeys(("", *(next(_words(end), end) for end in language.ends.split())))
-    # the word too: what its stemmer takes for an ending may be part of it
+    # the whole word too: what the stemmer takes for an ending may belong to it
     forms = list(dict.fromkeys(begin + end for begin in (stem, word) for end in ends))
     forms += [begin + form for begin in language.begins.split() for form in forms]
     return tuple(dict.fromkeys(term for form in forms for term in tokens(form)[:1]))
 
 
 def _stemmer(name: str) -> _Stemmer:
-    # a stemmer keeps the word it works on, so that two threads must not share one
+    # a stemmer has state, so threads must not share one
     module = import_module(f"snowballstemmer.{name}_stemmer")
     return getattr(module, f"{name.capitalize()}Stemmer")()

@@ -1,1 +1,1 @@
-"""The access to models: language models, embedders and rerankers, with their prompts."""
+"""Access to language models, embedders and rerankers, with their prompts."""

@@ -1,4 +1,4 @@
-"""Calls to models: LiteLLM's import, the provider that a name means, time-outs and retries."""
+"""Call models: import LiteLLM, find the provider of a name, apply time-outs and retries."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 
 class _Zero(int):
-    """0 that counts as true: LiteLLM's `max_retries or 2` takes a plain 0 for "not given"."""
+    """A 0 that is true: LiteLLM's `max_retries or 2` takes a plain 0 for "not given"."""
 
     def __bool__(self) -> bool:
         return True
@@ -56,19 +56,18 @@ COMMON_PROVIDERS = frozenset(
 
 
 async def litellm() -> Any:
-    """Return LiteLLM, imported in a thread: it takes seconds, and reaches for the network unless
-    told not to.
-    """
+    """Import LiteLLM in a thread, since that takes seconds, and without network access."""
     return await asyncio.to_thread(_litellm)
 
 
 async def call_litellm(function: str, model: str, **arguments: Any) -> Any:
-    """Return what a function of LiteLLM answers, without retries of its own.
+    """Call a function of LiteLLM with its retries switched off.
 
-    It is told the time-out too: some providers are called in a thread, which no cancellation ends.
+    LiteLLM gets the time-out too: it calls some providers in a thread, which cancellation does not
+    end.
 
     Raises:
-        Exception: LiteLLM failed in its own way.
+        Exception: any error of LiteLLM.
     """
     module = await litellm()
     return await getattr(module, function)(
@@ -80,18 +79,17 @@ def _litellm() -> Any:
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     import litellm as module
 
-    module.suppress_debug_info = True  # else it prints advice to standard output
+    module.suppress_debug_info = True  # otherwise it prints advice to standard output
     log_where_it_runs()
     return module
 
 
 def log_where_it_runs() -> None:
-    """Keep LiteLLM's logging worker off the loops that our calls run on; do nothing without
-    LiteLLM.
+    """Keep LiteLLM's logging worker on the agents' event loop; do nothing without LiteLLM.
 
     The worker serves one loop at a time: LiteLLM 1.109.3, called from two, leaves a task behind at
-    each change and loses what was to be logged. It stays with the agents' loop: what a call of ours
-    has to log (costs, a user's callbacks) is logged by a task of its own.
+    each change and loses log entries. So our calls log (costs, a user's callbacks) in a task of
+    their own.
     """
     module = sys.modules.get(_LOGGING_WORKER)
     worker: Any = getattr(module, "GLOBAL_LOGGING_WORKER", None)
@@ -118,10 +116,10 @@ def _logged(task: asyncio.Task[Any]) -> None:
 
 
 def qualified(model: str, environ: Mapping[str, str]) -> str:
-    """Return a model name with LiteLLM's provider prefix; leave a name alone that has a "/".
+    """Add LiteLLM's provider prefix to a model name that has none.
 
-    Bare Gemini names go to the Gemini API, or to Vertex AI where GOOGLE_GENAI_USE_VERTEXAI asks for
-    it, as ADK does.
+    Bare Gemini names go to the Gemini API, or to Vertex AI if GOOGLE_GENAI_USE_VERTEXAI is set, as
+    in ADK.
     """
     name = model.strip()
     if not name:
@@ -143,10 +141,10 @@ def check_provider(name: str) -> None:
     A name of an uncommon provider imports LiteLLM, which takes seconds: call this in a thread.
 
     Args:
-        name: as `qualified` gives it.
+        name: a result of `qualified`.
 
     Raises:
-        ConfigurationError: LiteLLM is not installed, or knows no such provider.
+        ConfigurationError: LiteLLM is not installed or does not know the provider.
     """
     if find_spec("litellm") is None:
         raise needs_extra(f"The model {name} is called through LiteLLM, which", "litellm")
@@ -156,10 +154,10 @@ def check_provider(name: str) -> None:
     module = _litellm()
     custom = (entry["provider"] for entry in module.custom_provider_map)
     if model and provider in {*module.provider_list, *custom}:
-        return  # not asked further: looking some providers up signs in to them
+        return  # no further lookup, which would sign in to some providers
     try:
         module.get_llm_provider(name)
-    except Exception as error:  # a table's gap shows as an error of any kind
+    except Exception as error:  # a gap in its tables can raise anything
         raise ConfigurationError(
             f"The model name {name!r} has no known provider; write it as <provider>/<model>, for "
             "example gemini/gemini-2.5-flash or openai/text-embedding-3-small."
@@ -167,14 +165,14 @@ def check_provider(name: str) -> None:
 
 
 def _may_pass(error: BaseException) -> bool:
-    """Return True for failures worth a retry; our own errors are final."""
+    """Return True if a retry may help; our own errors are final."""
     is_ours = isinstance(error, KagentMemoryError)
     return isinstance(error, Exception) and not is_ours and transient(error)
 
 
 def has_async(inner: Any, name: str) -> bool:
-    """Return True if an object has a method that may be async: of other callables than functions
-    only a call would tell.
+    """Return True if an object has a method that is or may be async; callables other than
+    functions are given the benefit of the doubt.
     """
     method: Any = getattr(inner, name, None)
     function = inspect.unwrap(getattr(method, "__func__", method))
@@ -183,19 +181,18 @@ def has_async(inner: Any, name: str) -> bool:
 
 
 class CheckedModel:
-    """Calls one method of a model, which may be an object that a user made: within a time, again
-    after a failure that may pass if it is ours, and with errors of ours.
+    """Call one method of a model with a time-out, and turn its failures into our errors.
 
     All attempts together take at most (`max_retries` + 1) × (time-out + 8) seconds.
 
     Args:
-        inner: the object, with a `name` and the async method.
-        settings: the time-out of one attempt.
-        ours: the object is part of this package: its failures may be retried, and the words of its
-            own errors repeated.
+        inner: the model, possibly a user's object, with a `name` and the async method.
+        settings: gives the time-out of one attempt.
+        ours: True if the model is part of this package: its failures are retried and its messages
+            repeated.
 
     Raises:
-        ConfigurationError: the object has no such method, one that is not async, or no name.
+        ConfigurationError: the object has no name or no such async method.
     """
 
     method: ClassVar[str]
@@ -214,29 +211,29 @@ class CheckedModel:
 
     @property
     def name(self) -> str:
-        """Return the name that the object gives itself."""
+        """Return the name of the model."""
         return self.inner.name
 
     @property
     def timeout_seconds(self) -> float:
-        """Return how long one attempt may take."""
+        """Return the time limit of one attempt."""
         return self.settings.model_timeout_seconds
 
     @property
     def called(self) -> str:
-        """Return how errors name it."""
+        """Return the name of the model for error messages."""
         return f"The {self.kind.rpartition(' ')[2]} {self.name}"
 
     async def call(self, *args: Any, **kwargs: Any) -> Any:
-        """Return what the method answers.
+        """Call the method and return its answer.
 
-        The words of others are told only where a provider speaks of the account or the address: any
-        other failure may quote what was sent, or what a model answered.
+        A provider's message is passed on only if it is about the account or the address; any other
+        may quote what was sent or answered.
 
         Raises:
-            ModelUnavailable: the model is away for now, or took too long.
-            ModelError: the model refused, or failed.
-            KagentMemoryError: it was one of ours.
+            ModelUnavailable: the model is unavailable for now, or took too long.
+            ModelError: the model refused or failed.
+            KagentMemoryError: an error that the method itself raised.
         """
 
         async def attempt() -> Any:

@@ -1,4 +1,4 @@
-"""Embedders: whatever the user chose becomes one whose answers are checked."""
+"""Open the user's embedder and check its answers."""
 
 from __future__ import annotations
 
@@ -27,39 +27,39 @@ ADVICE = (
 )
 PROBE = "kagent_memory: the quick brown fox remembers."
 MIN_HALVED_TOKENS = 64
-"""A text of fewer estimated tokens is too long for no embedder: its refusal is final."""
-TINY = 1e-30  # the length that a vector of zeros is taken to have
-WORD_BREAK_CHARS = 100  # how far from the middle of a text a half may end
+"""A refused text with fewer estimated tokens is not split: no embedder has so low a limit."""
+TINY = 1e-30  # stands in for the length of a zero vector
+WORD_BREAK_CHARS = 100  # how far from its middle a text may be split
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors. Any object of this shape will do.
+    """An object that turns texts into vectors.
 
     Attributes:
-        name: says which model this is; vectors of two names never mix.
+        name: identifies the model; vectors of different names never mix.
     """
 
     @property
     def name(self) -> str:
-        """Return which model this is."""
+        """Return the name of the model."""
         ...
 
     async def embed(self, texts: Sequence[str], *, kind: Kind) -> npt.NDArray[np.float32]:
-        """Return one row per text, float32 (n, d)."""
+        """Return one vector per text: float32 of shape (n, d)."""
         ...
 
 
 EmbedderChoice: TypeAlias = str | EmbeddingConfig | Mapping[str, Any] | Embedder | None
-"""What makes an embedder: a model name, kagent's configuration of one, or an object with
+"""What a user may pass as embedder: a model name, kagent's configuration, or an object with
 `embed`.
 """
 
 
 def finite(rows: npt.NDArray[np.float64], name: str) -> Matrix:
-    """Return the rows as float32, of a size that half precision keeps too (`records.scaled`).
+    """Return the rows as float32, scaled to fit half precision (`records.scaled`).
 
     Raises:
-        UnusableAnswer: a row is not finite, or is zero, as float32: no model answers that.
+        UnusableAnswer: a row is zero or not finite.
     """
     with np.errstate(over="ignore", under="ignore"):
         narrow = rows.astype(np.float32)
@@ -69,22 +69,21 @@ def finite(rows: npt.NDArray[np.float64], name: str) -> Matrix:
 
 
 class CheckedEmbedder(CheckedModel):
-    """Embeds with any object with `name` and `async embed(texts, *, kind)`, in batches, in order;
-    see `CheckedModel`.
+    """Embed in batches with any object that has `name` and `async embed(texts, *, kind)`.
 
-    The settings say how large a batch is, and how many dimensions are wanted: longer vectors are
-    cut and brought to length 1.
+    The settings give the batch size and the wanted dimensions; longer vectors are cut and
+    normalised. See `CheckedModel` for time-outs and errors.
     """
 
     method, kind = "embed", "an embedder"
 
     async def embed(self, texts: Sequence[str], *, kind: Kind) -> Matrix:
-        """Return one checked row per text; no texts make no call.
+        """Return one checked vector per text; without texts nothing is called.
 
         Raises:
-            ModelError: the object failed, took too long, or answered what cannot be used.
-            ConfigurationError: its `embed` is not async, or its vectors are shorter than the
-                dimensions asked for.
+            ModelError: the object failed, took too long or gave an unusable answer.
+            ConfigurationError: its `embed` is not async, or its vectors have fewer dimensions than
+                the settings ask for.
         """
         if not texts:
             return np.zeros((0, 0), dtype=np.float32)
@@ -108,7 +107,7 @@ class CheckedEmbedder(CheckedModel):
         return self._fitted(np.concatenate(parts))
 
     def _fitted(self, rows: npt.NDArray[np.float64]) -> Matrix:
-        """Return the rows in the wanted width: longer ones are cut and brought to length 1."""
+        """Cut longer vectors to the wanted dimensions and normalise them."""
         width = rows.shape[1]
         wanted = self.settings.dimensions or width
         if width < wanted:
@@ -125,19 +124,19 @@ class CheckedEmbedder(CheckedModel):
     async def embed_each(
         self, texts: Sequence[str], *, kind: Kind, works: bool = False
     ) -> list[Matrix | None]:
-        """Return the vector of each text; None for one that is refused however short its parts are.
+        """Return the vector of each text, or None for a text that is refused even in small parts.
 
-        A batch that is refused is embedded in two, and so is a text: its vector is the mean of its
-        halves', weighted by length.
+        A refused batch is split in two, and so is a refused text, whose vector is then the mean of
+        its halves' weighted by length.
 
         Args:
-            texts: in any number and of any length.
-            kind: what they are.
-            works: the embedder is known to accept some texts.
+            texts: any number of texts of any length.
+            kind: whether they are documents or queries.
+            works: True if the embedder is known to accept texts.
 
         Raises:
-            ModelError: the embedder is away, answers what cannot be used, or refuses everything.
-            ConfigurationError: as `embed`.
+            ModelError: the embedder is unavailable, gives unusable answers or refuses everything.
+            ConfigurationError: as for `embed`.
         """
         try:
             return list(await self.embed(texts, kind=kind))
@@ -145,7 +144,9 @@ class CheckedEmbedder(CheckedModel):
             raise
         except ModelError:
             if not works:
-                await self.embed([PROBE], kind=kind)  # refused too: the texts are not the cause
+                await self.embed(
+                    [PROBE], kind=kind
+                )  # refused as well, so the texts are not the cause
         if len(texts) > 1:
             middle = len(texts) // 2
             parts = (texts[:middle], texts[middle:])
@@ -160,7 +161,7 @@ class CheckedEmbedder(CheckedModel):
         return [self._pooled(halves, await self.embed_each(halves, kind=kind, works=True))]
 
     def _pooled(self, parts: Sequence[str], rows: Sequence[Matrix | None]) -> Matrix | None:
-        """Return the mean of the parts' vectors, weighted by length; None where none has one."""
+        """Return the mean of the parts' vectors weighted by length; None if no part has one."""
         known = [
             (len(part), row.astype(np.float64))
             for part, row in zip(parts, rows, strict=True)
@@ -173,21 +174,21 @@ class CheckedEmbedder(CheckedModel):
 
 
 def _halves(text: str) -> tuple[str, str]:
-    """Return both halves of a text, parted at the last blank of the first if there is one near."""
+    """Split a text near its middle, at a blank if there is one."""
     middle = len(text) // 2
     place = text.rfind(" ", max(1, middle - WORD_BREAK_CHARS), middle)
     return (text[:place], text[place:]) if place > 0 else (text[:middle], text[middle:])
 
 
 def open_embedder(choice: Any, settings: MemorySettings) -> Embedder | None:
-    """Return the embedder of a choice: None, a model name, kagent's configuration, or any embedder.
+    """Return the embedder for None, a model name, kagent's configuration or an embedder itself.
 
-    No model is loaded or called. The name of a local model imports fastembed, and that of an
-    uncommon provider LiteLLM: call this in a thread.
+    Does not load or call a model, but may import fastembed (for a local model) or LiteLLM (for an
+    uncommon provider), so call it in a thread.
 
     Raises:
-        ConfigurationError: the choice is of no known kind, its provider is unknown, has no
-            embeddings, or lacks what it needs.
+        ConfigurationError: the choice is none of these, or its provider is unknown, has no
+            embeddings or misses a required value.
     """
     if choice is None or isinstance(choice, str | Mapping):
         choice = settings.updated({"embedding": choice}).embedding

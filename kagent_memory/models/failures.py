@@ -1,4 +1,4 @@
-"""Failures of models: what may pass, where it came from, and what is told of it."""
+"""Failures of models: tell temporary ones, find their causes and describe them safely."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ MAX_READ_CHARS = 4_000
 MAX_CAUSES = 20
 _STATUS = re.compile("[1-5][0-9][0-9]")
 _TRANSIENT_STATUS = frozenset({408, 409, 425, 429})
-# of the account or the address, not of what was sent
+# about the account or the address, not about the texts that were sent
 _TELLING_STATUS = frozenset({401, 402, 403, 404, 429})
 _AWAY = frozenset({errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH})
-# Of clients that are not imported here: httpx, aiohttp, openai, anthropic, botocore.
+# Errors of clients that are not imported here: httpx, aiohttp, openai, anthropic, botocore.
 _AWAY_NAMES = frozenset(
     {
         "TransportError",
@@ -35,12 +35,11 @@ _TOO_LONG = re.compile(
 
 
 def transient(error: BaseException) -> bool:
-    """Return True if the same call may succeed later: time-outs, lost or refused connections, 408,
-    409, 425, 429 and 5xx.
+    """Return True if the same call may succeed later: after time-outs, lost or refused connections,
+    and the statuses 408, 409, 425, 429 and 5xx.
 
-    What an error came from counts too; of our own errors only what says so itself, or what a
-    model's came from. A 5xx that speaks of the length of what was sent (llama.cpp, former Ollamas)
-    is no better later.
+    The causes of an error count too; of our own errors only a temporary one, or the causes of a
+    model's error. A 5xx about the length of the input (llama.cpp, older Ollama) is permanent.
     """
     if isinstance(error, KagentMemoryError) and not isinstance(error, ModelError):
         return False
@@ -62,7 +61,7 @@ def transient(error: BaseException) -> bool:
 
 
 def causes(error: BaseException) -> list[BaseException]:
-    """Return the error and what it came from, newest first; of a group every member."""
+    """Return the error and its causes, newest first, with all members of groups."""
     chain: list[BaseException] = []
     waiting: list[BaseException | None] = [error]
     while waiting and len(chain) < MAX_CAUSES:
@@ -79,7 +78,7 @@ def causes(error: BaseException) -> list[BaseException]:
 
 
 def status_of(error: BaseException) -> int | None:
-    """Return the HTTP status that an error of a provider carries, if any."""
+    """Return the HTTP status of a provider's error, if it has one."""
     response = getattr(error, "response", None)
     places = ((error, "status_code"), (error, "code"), (error, "status"), (response, "status_code"))
     for holder, name in places:
@@ -90,7 +89,7 @@ def status_of(error: BaseException) -> int | None:
 
 
 def failure(error: Exception, what: str, *, tells: bool = True) -> KagentMemoryError:
-    """Return our error for a failed call: who must act, on one short line without secrets."""
+    """Return our error for a failed call, with a message of one short line without secrets."""
     from ..redaction import redact
 
     if isinstance(error, TimeoutError):
@@ -112,17 +111,15 @@ def failure(error: Exception, what: str, *, tells: bool = True) -> KagentMemoryE
 
 
 def raised_here(error: Exception) -> bool:
-    """Return True if our own code raised an error, whose words quote nothing; another's may say
-    what a model answered.
+    """Return True if our own code raised the error: the message of any other may quote a model's
+    answer.
     """
     modules = [frame.f_globals.get("__name__") for frame, _ in walk_tb(error.__traceback__)]
     return bool(modules) and str(modules[-1]).startswith(f"{__name__.partition('.')[0]}.")
 
 
 def kinds(error: BaseException) -> str:
-    """Name the kinds of errors that led to this one, and where the first was raised; quote nothing
-    that they say.
-    """
+    """Describe an error by the types of its causes and the place of the first, without messages."""
     chain = causes(error)
     place = ""
     for frame, line in walk_tb(chain[-1].__traceback__):

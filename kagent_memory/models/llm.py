@@ -1,4 +1,4 @@
-"""Language models: prompts answered with an object of the wanted shape, their calls counted."""
+"""Language models: answer prompts with objects of a schema, and count calls and tokens."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .replies import Answer, json_prompt, shaped
 
 @dataclass(slots=True)
 class Meter:
-    """Calls and tokens that the enclosed code spent on models.
+    """Model calls and tokens of the enclosed code.
 
     Attributes:
-        calls: of a model, those that failed included.
-        tokens: of both directions, as the providers report them; 0 where they do not.
+        calls: all calls of models, failed ones included.
+        tokens: input and output tokens as the provider reports them; 0 if it does not.
     """
 
     calls: int = 0
@@ -39,9 +39,7 @@ _meters: ContextVar[tuple[Meter, ...]] = ContextVar("kagent_memory_meters", defa
 
 @contextmanager
 def metered() -> Generator[Meter, None, None]:
-    """Count the model calls of the enclosed code, tasks that it starts included; a meter around it
-    counts on.
-    """
+    """Count the model calls of the enclosed code and of tasks that it starts; meters may nest."""
     meter = Meter()
     token = _meters.set((*_meters.get(), meter))
     try:
@@ -51,42 +49,42 @@ def metered() -> Generator[Meter, None, None]:
 
 
 def count(*, calls: int = 0, tokens: int = 0) -> None:
-    """Add what a model was asked to every meter around."""
+    """Add calls and tokens to all enclosing meters."""
     for meter in _meters.get():
         meter.calls += calls
         meter.tokens += tokens
 
 
 class Llm(Protocol):
-    """Answers a prompt with an object of the wanted shape. Any object of this shape will do."""
+    """An object that answers a prompt with an object of a schema."""
 
     @property
     def name(self) -> str:
-        """Return which model this is."""
+        """Return the name of the model."""
         ...
 
     async def complete(self, prompt: str, *, schema: type[Answer]) -> Answer:
         """Return the answer to the prompt.
 
         Raises:
-            ModelError: unavailable, or an answer that does not fit the schema.
+            ModelError: the model is unavailable, or its answer does not fit the schema.
         """
         ...
 
 
 class StructuredLlm(ABC):
-    """A model that is asked for JSON in words, and held to its schema until it refuses one."""
+    """A model asked for JSON in the prompt, and held to the schema until it refuses one."""
 
     name: str
     _takes_schema = True
 
     async def complete(self, prompt: str, *, schema: type[BaseModel]) -> str:
-        """Return the text that answers the prompt.
+        """Return the answer to the prompt as text.
 
         Raises:
-            TruncatedAnswer: it was cut off.
+            TruncatedAnswer: the answer was cut off.
             ModelError: the model refused.
-            Exception: the model failed in its own way.
+            Exception: any error of the model's client.
         """
         prompt = json_prompt(prompt, schema)
         if self._takes_schema:
@@ -101,35 +99,35 @@ class StructuredLlm(ABC):
 
     @abstractmethod
     async def ask(self, prompt: str, schema: type[BaseModel] | None) -> str:
-        """Return the model's text for a prompt, held to a schema or, with None, not."""
+        """Return the model's text for a prompt, held to the schema unless it is None."""
 
 
 def _may_be_the_schema(error: Exception) -> bool:
-    """Return True if a model may have failed because of the schema: a bad request, or one that its
-    client cannot send.
+    """Return True if the schema may have caused the failure: the request was refused, or its client
+    could not send it.
     """
     unsendable = isinstance(error, (TypeError, ValueError, NotImplementedError))
     return (unsendable or status_of(error) in (400, 422)) and not transient(error)
 
 
 class CheckedLlm(CheckedModel):
-    """Any object with `name` and `async complete(prompt, *, schema)`; a failure of its own becomes
-    a ModelError.
+    """Wrap any object with `name` and `async complete(prompt, *, schema)`, and turn its failures
+    into ModelError.
     """
 
     method, kind = "complete", "a language model"
 
     async def complete(self, prompt: str, *, schema: type[Answer]) -> Answer:
-        """Return the answer to the prompt; text and plain dicts are brought into the schema.
+        """Return the answer to the prompt; text and plain dicts are parsed into the schema.
 
         Raises:
-            ModelUnavailable: it is away for now, or took too long.
-            ModelError: the object failed, or answered what does not fit the schema.
+            ModelUnavailable: the model is unavailable for now, or took too long.
+            ModelError: the object failed, or its answer does not fit the schema.
             ConfigurationError: its `complete` is not async.
         """
         try:
             answer = await self.call(prompt, schema=schema)
-        finally:  # a call that failed was made all the same
+        finally:  # failed calls count too
             count(calls=1)
         return await run_in_thread(
             len(answer) if isinstance(answer, str) else 0, shaped, answer, schema, self.called
@@ -137,10 +135,10 @@ class CheckedLlm(CheckedModel):
 
 
 class ProviderModel(StructuredLlm):
-    """A model of a provider; see `CheckedLlm` for time-outs and retries.
+    """A provider's model; see `CheckedLlm` for time-outs and retries.
 
     Args:
-        model: a LiteLLM model name; bare Gemini names will do.
+        model: a LiteLLM model name, or a bare Gemini name.
     """
 
     def __init__(self, model: str) -> None:
@@ -181,19 +179,18 @@ def response_text(response: Any, name: str) -> str:
 
 
 def provider_llm(name: str, settings: MemorySettings) -> CheckedLlm:
-    """Return a provider's model by its name, whose provider is not checked."""
+    """Return a provider's model by name without checking the provider."""
     return CheckedLlm(ProviderModel(name), settings, ours=True)
 
 
 def open_llm(choice: Any, settings: MemorySettings) -> Llm | None:
-    """Return the model of a choice: None or False, a LiteLLM model name, or an object with
-    `complete`.
+    """Return the model for None or False, a LiteLLM model name, or an object with `complete`.
 
-    No model is loaded or called. The name of an uncommon provider imports LiteLLM: call this in a
+    Does not call a model, but may import LiteLLM (for an uncommon provider), so call it in a
     thread.
 
     Raises:
-        ConfigurationError: the choice is of no known kind, or names no known provider.
+        ConfigurationError: the choice is none of these, or its provider is unknown.
     """
     if choice is None or choice is False or choice == "":
         return None

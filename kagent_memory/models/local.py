@@ -1,4 +1,4 @@
-"""Embedders and rerankers of fastembed, run in this process without torch (extra `[local]`)."""
+"""Run embedders and rerankers of fastembed in this process, without torch (extra `[local]`)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ HUB_SECONDS = 5.0
 
 
 class LocalModel:
-    """A model of fastembed, loaded at the first use, in the one thread that runs it.
+    """A model of fastembed, loaded on first use in the one thread that runs it.
 
     Args:
-        name: how the model is called.
-        model: as fastembed names it.
-        module, kind: where fastembed keeps models of its kind.
+        name: the model's name for us.
+        model: fastembed's name of the model.
+        module, kind: fastembed's module and class of such models.
 
     Raises:
-        ConfigurationError: the extra is not installed, or fastembed knows no such model.
+        ConfigurationError: the extra is not installed, or fastembed does not know the model.
     """
 
     advice: ClassVar[str] = ""
@@ -53,17 +53,19 @@ class LocalModel:
             if source and not hub.try_to_load_from_cache(
                 source, self._known["model_file"], cache_dir=cache
             ):
-                hub.model_info(source, timeout=HUB_SECONDS)  # fastembed would ask for 39 seconds
+                hub.model_info(source, timeout=HUB_SECONDS)  # else fastembed retries for 39 seconds
             return self._kind(self._model)
-        except Exception as error:  # of several HTTP clients, of fastembed and of its runtime
+        except (
+            Exception
+        ) as error:  # errors of several HTTP clients, of fastembed and of its runtime
             raise ModelUnavailable(f"The files of {self._model} cannot be loaded.") from error
 
     async def run(self, method: str, *args: Any) -> list[Any]:
-        """Return what a method of the model yields; a failed load is tried again at the next call.
+        """Return everything that a method of the model yields; load the model first if necessary.
 
         Raises:
-            ModelUnavailable: the model's files are not here, and cannot be fetched.
-            Exception: the model failed in its own way.
+            ModelUnavailable: the model's files are missing and cannot be downloaded.
+            Exception: any error of the model.
         """
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(
@@ -72,10 +74,10 @@ class LocalModel:
 
 
 class LocalEmbedder(LocalModel):
-    """Embeds with a model of fastembed.
+    """Embed with a model of fastembed.
 
     Args:
-        model: "local/" and fastembed's name, whose "sentence-transformers/" may be left out.
+        model: "local/" and fastembed's name, in which "sentence-transformers/" may be left out.
 
     Raises:
         ConfigurationError: see `LocalModel`.
@@ -89,12 +91,12 @@ class LocalEmbedder(LocalModel):
         super().__init__(name, path if "/" in path else name, "fastembed", "TextEmbedding")
 
     async def embed(self, texts: Sequence[str], *, kind: str) -> list[Any]:
-        """Return one row per text; see `LocalModel.run`."""
+        """Return one vector per text; see `LocalModel.run`."""
         return await self.run("query_embed" if kind == "query" else "passage_embed", list(texts))
 
 
 class LocalReranker(LocalModel):
-    """Reranks with a cross-encoder of fastembed.
+    """Rerank with a cross-encoder of fastembed.
 
     Args:
         model: "local/" and fastembed's name.
@@ -108,5 +110,5 @@ class LocalReranker(LocalModel):
         super().__init__(model, path, "fastembed.rerank.cross_encoder", "TextCrossEncoder")
 
     async def rerank(self, query: str, documents: Sequence[str]) -> list[float]:
-        """Return one score per document, in the documents' order; see `LocalModel.run`."""
+        """Return one score per document in order; see `LocalModel.run`."""
         return await self.run("rerank", query, list(documents))

@@ -1,6 +1,4 @@
-"""Embedding by a provider: the call that a name or kagent's configuration means, and the call
-itself.
-"""
+"""Embed through a provider, named by a model name or by kagent's configuration."""
 
 from __future__ import annotations
 
@@ -44,16 +42,15 @@ _INPUT_TYPES = {"cohere": "search_{}", "voyage": "{}"}
 def route_of(
     choice: str | EmbeddingConfig, environ: Mapping[str, str]
 ) -> tuple[str, dict[str, str]]:
-    """Return LiteLLM's name of a model, the same however the choice was spelt, and the further
-    arguments of its calls.
+    """Return LiteLLM's canonical name of a model and the other arguments of its calls.
 
     Args:
-        choice: a LiteLLM model name, or kagent's configuration, in which a model with a "/" stays
-            as it is.
-        environ: the environment's variables.
+        choice: a LiteLLM model name, or kagent's configuration, in which a model with a "/" is
+            LiteLLM's own name.
+        environ: the environment variables.
 
     Raises:
-        ConfigurationError: the provider has no embeddings, or lacks what it needs.
+        ConfigurationError: the provider has no embeddings, or a required value is missing.
     """
     if isinstance(choice, str):
         name = qualified(choice, environ)
@@ -75,13 +72,13 @@ def route_of(
     if "/" in model and model.partition("/")[0] in COMMON_PROVIDERS:
         return model, arguments
     if "api_base" in arguments and not environ.get("OPENAI_API_KEY"):
-        # servers of one's own seldom want one, and OpenAI's client insists
+        # OpenAI's client insists on a key, which most servers of one's own do not need
         arguments["api_key"] = "none"
     return f"openai/{model}", arguments
 
 
 def _arguments(config: EmbeddingConfig, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what a call says beside model and texts: addresses, keys, regions and versions."""
+    """Return a call's arguments beside model and texts: addresses, keys, regions and versions."""
     prefix = _PREFIXES.get(config.provider, "")
     base = config.endpoint or config.base_url
     arguments = {"api_base": base, "api_version": config.api_version}
@@ -97,14 +94,14 @@ def _arguments(config: EmbeddingConfig, environ: Mapping[str, str]) -> dict[str,
 
 
 class ProviderEmbedder:
-    """Embeds by a provider; see `CheckedEmbedder` for batches, time-outs, retries and checks.
+    """Embed through a provider; see `CheckedEmbedder` for batches, time-outs, retries and checks.
 
     Args:
         choice: a LiteLLM model name, or kagent's configuration.
-        dimensions: requested of the provider, until it refuses them.
+        dimensions: the dimensions to request, until the provider refuses the parameter.
 
     Raises:
-        ConfigurationError: the provider has no embeddings, or lacks what it needs.
+        ConfigurationError: the provider has no embeddings, or a required value is missing.
     """
 
     def __init__(self, choice: str | EmbeddingConfig, dimensions: int | None) -> None:
@@ -116,7 +113,7 @@ class ProviderEmbedder:
         """Return the provider's vectors in the order of the texts.
 
         Raises:
-            Exception: the provider's client failed in its own way.
+            Exception: any error of the provider's client.
         """
         if self._dimensions is None:
             return await self._call(texts, kind)
@@ -144,7 +141,7 @@ class ProviderEmbedder:
 
 
 def vectors(data: Iterable[Any]) -> list[Any]:
-    """Return the vectors of an answer in the order of the texts: providers need not sort them."""
+    """Return the vectors of an answer in the order of the texts, which providers need not keep."""
     rows: list[dict[str, Any]] = [dict(row) for row in data]
     if {row.get("index") for row in rows} == set(range(len(rows))):
         rows.sort(key=lambda row: row["index"])

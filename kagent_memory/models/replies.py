@@ -1,4 +1,4 @@
-"""From a model's text to an object of the wanted shape: pure."""
+"""Parse the text of a model into an object of a schema."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _CLOSING = re.compile(rf"</(?:{_NAMES})>|\[/THINK\]", re.IGNORECASE)
 _THOUGHTS = re.compile(
     rf"\A\s*(?:(?:{_OPENING.pattern}).*?(?:{_CLOSING.pattern})\s*)*+", re.IGNORECASE | re.DOTALL
 )
-# The end of a thought that the model's template opened; a value that leads its reply or its code
-# block, or may be one in prose. Bounded, since what a model answers must not be read twice.
+# The end of a thought that the model's template opened; a value at the start of a reply or code
+# block, or a possible one in prose. Bounded, so that reading an answer takes linear time.
 _START = re.compile(
     rf"(?P<closes>(?i:{_CLOSING.pattern}))(?!\s*[\[{{])"
     rf"|(?P<leads>\A|(?P<thought>(?i:{_CLOSING.pattern}))"
@@ -35,8 +35,8 @@ _LAST_TOKEN = re.compile(r"\\?\w*\Z")
 
 
 def json_prompt(prompt: str, schema: type[BaseModel]) -> str:
-    """Return the prompt for a model that cannot be held to a schema: it asks for JSON and shows the
-    shape.
+    """Return the prompt for a model without structured output: it asks for JSON and shows the
+    schema.
     """
     shape = json.dumps(schema.model_json_schema(), ensure_ascii=False)
     return (
@@ -46,18 +46,17 @@ def json_prompt(prompt: str, schema: type[BaseModel]) -> str:
 
 
 def parse_answer(text: str | None, schema: type[Answer]) -> Answer:
-    """Return the model's own answer: the one JSON value that its reply is, or that stands alone in
-    a code block of it.
+    """Parse a model's answer: the one JSON value that is its whole reply or a code block in it.
 
-    Thoughts in <think> tags and prose around a code block are passed over. One object without a
-    code block may have prose around it when it ends its line and says something. Nothing inside a
-    value is ever taken for the answer. An array serves for a schema whose only field that must be
-    there is a list. An object must name at least one of the schema's fields, so that an apology in
-    JSON never passes for an empty answer.
+    Thoughts in <think> tags and prose around a code block are skipped. A single object without a
+    code block may have prose around it if it ends its line and is not empty. A value inside another
+    is never the answer. An array is accepted for a schema whose only required field is a list. An
+    object must name at least one field of the schema, so that an apology in JSON does not pass for
+    an empty answer.
 
     Raises:
         TruncatedAnswer: the reply ends before its value does.
-        ModelError: the reply is not one value that fits.
+        ModelError: the reply is not exactly one value that fits the schema.
     """
     if not text or not text.strip():
         raise ModelError(f"The model returned an empty answer; {schema.__name__} was expected.")
@@ -73,10 +72,10 @@ def parse_answer(text: str | None, schema: type[Answer]) -> Answer:
 
 
 def _spoken(text: str) -> str:
-    """Return a reply without the thoughts before it.
+    """Remove the thoughts before a reply.
 
     Raises:
-        TruncatedAnswer: it ends within a thought.
+        TruncatedAnswer: the reply ends within a thought.
     """
     text = _THOUGHTS.sub("", text)
     if _OPENING.match(text):
@@ -85,12 +84,12 @@ def _spoken(text: str) -> str:
 
 
 def _values(text: str) -> tuple[list[Any], list[Any]]:
-    """Return the JSON values that are the whole reply or a whole code block, and the objects that
-    prose surrounds: None for one that does not end its line.
+    """Yield the JSON values that are the whole reply or a whole code block, and objects in prose;
+    None for an object that does not end its line.
 
     Raises:
-        TruncatedAnswer: the reply ends before its thought or a value does.
-        ModelError: a value cannot be read for another reason; what it holds is no answer by itself.
+        TruncatedAnswer: the reply ends before a thought or value does.
+        ModelError: a value is not valid JSON; nothing inside it counts as an answer.
     """
     text = _spoken(text)
     alone: list[Any] = []
@@ -98,7 +97,7 @@ def _values(text: str) -> tuple[list[Any], list[Any]]:
     at = 0
     while start := _START.search(text, at):
         if start["closes"] or start["thought"]:
-            alone, in_prose, at = [], [], start.end()  # what was thought is no answer
+            alone, in_prose, at = [], [], start.end()  # a thought is no answer
         if start["closes"]:
             continue
         value, at = _value_at(text, start.end())
@@ -112,11 +111,11 @@ def _values(text: str) -> tuple[list[Any], list[Any]]:
 
 
 def _value_at(text: str, start: int) -> tuple[Any, int]:
-    """Return the JSON value that starts here, and where it ends.
+    """Return the JSON value at this position and the position after it.
 
     Raises:
-        TruncatedAnswer: it is cut off.
-        ModelError: it is not JSON.
+        TruncatedAnswer: the value is cut off.
+        ModelError: the text is not JSON.
     """
     try:
         return _DECODER.raw_decode(text, start)
@@ -135,23 +134,27 @@ _DECODER = json.JSONDecoder(strict=False)
 def _fitting(value: Any, schema: type[Answer]) -> Answer | None:
     fields = schema.model_fields
     try:
-        # half of a character, which no schema takes
+        # lone surrogates, which no schema accepts
         value = json.loads(valid_text(json.dumps(value, ensure_ascii=False)))
-        if isinstance(value, list):  # it fills the only field that must be there
+        if isinstance(value, list):  # the array is the only required field
             needed = [name for name, field in fields.items() if field.is_required()]
             value = dict.fromkeys(needed, cast("Any", value)) if len(needed) == 1 else {}
         names = set(cast("dict[str, Any]", value)) if isinstance(value, dict) else set[str]()
         return schema.model_validate(value) if fields.keys() & names else None
-    except (TypeError, ValueError, RecursionError):  # what JSON cannot hold, and what does not fit
+    except (
+        TypeError,
+        ValueError,
+        RecursionError,
+    ):  # not representable in JSON, or not fitting the schema
         return None
 
 
 def shaped(answer: Any, schema: type[Answer], what: str) -> Answer:
-    """Return an answer as the wanted object; it may come as one, as another model, a dict, a list
-    or text.
+    """Convert an answer, which may be an object of the schema, another model, a dict, a list or
+    text, into an object of the schema.
 
     Raises:
-        ModelError: it does not fit; `what` says who gave it.
+        ModelError: the answer does not fit; `what` names who gave it.
     """
     if isinstance(answer, schema):
         return answer

@@ -1,4 +1,4 @@
-"""Reranking: a model reads the query and each memory together and scores the pair."""
+"""Rerankers: models that read the query with each memory and score the pair."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ from .local import LocalReranker
 
 
 class Reranker(Protocol):
-    """Scores documents against a query. Any object of this shape will do."""
+    """An object that scores documents against a query."""
 
     @property
     def name(self) -> str:
-        """Return which model this is."""
+        """Return the name of the model."""
         ...
 
     async def rerank(self, query: str, documents: Sequence[str]) -> Sequence[float]:
-        """One score per document, in the documents' order; higher is better, the scale is the
-        model's own.
+        """Return one score per document in order; higher is better, on the model's own scale.
 
         Raises:
-            ModelError: unavailable, too slow, or an answer that cannot be used.
+            ModelError: the model is unavailable, too slow, or gives an unusable answer.
         """
         ...
 
@@ -37,15 +36,15 @@ RerankChoice: TypeAlias = str | Mapping[str, str] | Reranker | None
 
 
 class LiteLLMReranker:
-    """Reranks through LiteLLM: cohere/, jina_ai/, voyage/, hosted_vllm/, infinity/, together_ai/
+    """Rerank through LiteLLM: cohere/, jina_ai/, voyage/, hosted_vllm/, infinity/, together_ai/
     and others.
 
     Args:
         model: a LiteLLM rerank model name.
-        base_url: where it is reached, when it is not at its usual place.
+        base_url: the URL of its server, if it is not the provider's usual one.
 
     Raises:
-        ConfigurationError: the name has no known provider, or LiteLLM is not installed.
+        ConfigurationError: the provider is unknown, or LiteLLM is not installed.
     """
 
     def __init__(self, model: str, base_url: str | None) -> None:
@@ -54,12 +53,10 @@ class LiteLLMReranker:
         self._base = {"api_base": base_url.rstrip("/")} if base_url else {}
 
     async def rerank(self, query: str, documents: Sequence[str]) -> Sequence[float]:
-        """Return one score per document, in the documents' order.
-
-        NaN stands for a score that is missing.
+        """Return one score per document in order; NaN for a missing score.
 
         Raises:
-            Exception: LiteLLM failed in its own way.
+            Exception: any error of LiteLLM.
         """
         response = await call_litellm(
             "arerank",
@@ -75,9 +72,10 @@ class LiteLLMReranker:
 
 
 class CheckedReranker(CheckedModel):
-    """Reranks with any object with `name` and `async rerank(query, documents)`, and checks its
-    scores; see `CheckedModel`. A search waits no longer than the time-out, so nothing is tried
-    again.
+    """Rerank with any object that has `name` and `async rerank(query, documents)`, and check its
+    scores.
+
+    See `CheckedModel`. Nothing is retried, because a search waits no longer than the time-out.
     """
 
     method, kind, max_retries = "rerank", "a reranker", 0
@@ -85,14 +83,14 @@ class CheckedReranker(CheckedModel):
     @property
     @override
     def timeout_seconds(self) -> float:
-        """Return how long a search waits for it."""
+        """Return the time that a search waits for it."""
         return self.settings.search_timeout_seconds
 
     async def rerank(self, query: str, documents: Sequence[str]) -> Sequence[float]:
-        """Return one score per document, in the documents' order; no documents make no call.
+        """Return one score per document in order; without documents nothing is called.
 
         Raises:
-            ModelError: the object failed, took too long, or answered what cannot be used.
+            ModelError: the object failed, took too long or gave an unusable answer.
             ConfigurationError: its `rerank` is not async.
         """
         if not documents:
@@ -111,14 +109,13 @@ class CheckedReranker(CheckedModel):
 
 
 def open_reranker(choice: Any, settings: MemorySettings) -> Reranker | None:
-    """Return the reranker of a choice: a value of the setting `rerank`, or any object with
-    `rerank`.
+    """Return the reranker for a value of the setting `rerank`, or for an object with `rerank`.
 
-    The name of a local model imports fastembed, and that of an uncommon provider LiteLLM: call this
-    in a thread.
+    May import fastembed (for a local model) or LiteLLM (for an uncommon provider), so call it in a
+    thread.
 
     Raises:
-        ConfigurationError: the choice is of no known kind, or names no known provider.
+        ConfigurationError: the choice is none of these, or its provider is unknown.
     """
     if choice is None or isinstance(choice, str | Mapping):
         choice = settings.updated({"rerank": choice}).rerank

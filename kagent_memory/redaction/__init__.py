@@ -1,4 +1,4 @@
-"""Secrets out of a text, before any model, embedder, queue, log or disk sees it."""
+"""Mask secrets in a text before any model, embedder, queue, log or disk sees it."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from . import patterns, secrets
 Redactor: TypeAlias = Callable[[str], str]
 KINDS = patterns.KINDS | secrets.KINDS
 
-# characters read at once: within one search of an expression no other thread has its turn
+# Characters searched at once: a regular expression holds the interpreter lock while it runs.
 _WINDOW = 16_384
-# beyond them, for what begins in them; the longest secrets but private keys are shorter
+# Characters after the window, for secrets that begin in it; only private keys can be longer.
 _AFTER = 8_192
-_BEFORE = 512  # and before them, for what names a secret
-# a mask may lay bare the edge of a secret glued to it; hostile chains of those must not cost for
-# ever
+_BEFORE = 512  # characters before the window, for the name of a secret
+# A mask may expose the edge of a secret glued to it; the number of rounds is limited, because a
+# hostile text can chain many.
 _ROUNDS = 8
-# Japanese and Chinese keyboards write those too
+# Full-width ASCII, which Japanese and Chinese keyboards write.
 _FULL_WIDTH = {0xFF01 + offset: 0x21 + offset for offset in range(94)}
 _ZERO_WIDTH = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]+")
-_FEW_ROUNDS = 3  # for a long text
+_FEW_ROUNDS = 3  # for long texts
 
 
 def redact(text: str) -> str:
-    """Return the text with every secret it is known to hold replaced by `[secret: <kind>]`.
+    """Replace every secret in a text by `[secret: <kind>]`.
 
-    Secrets are known by their shape (a GitHub token, a private key block), by what stands beside
-    them (`password=`, `Authorization:`, the password in a URL), or by their check digit (a credit
-    card number). Masking what is masked changes nothing. Takes time linear in the length of the
-    text.
+    Secrets are recognized by their shape (a GitHub token, a private key block), by the text before
+    them (`password=`, `Authorization:`, the password in a URL) or by their check digit (a credit
+    card number). Masking a masked text changes nothing. The time taken is linear in the length of
+    the text.
     """
     return _known().redact(text)
 
 
 @lru_cache(maxsize=4_096)
 def masked_id(id: str) -> str:
-    """Return an identifier without secrets, the same for the same identifier.
+    """Mask the secrets in an identifier; equal identifiers give equal results.
 
-    A hash of the whole follows the mask, so that two sessions named by two secrets stay two. It is
-    slow to compute, so that a short password cannot be guessed from it.
+    A hash of the whole identifier follows the mask, so that two sessions named by two secrets stay
+    apart. The hash is slow on purpose, so that a short password cannot be guessed from it.
     """
     masked = redact(id)
     if masked == id:
@@ -54,8 +54,7 @@ def masked_id(id: str) -> str:
 
 
 def redactor(secrets_file: str | Path) -> Redactor:
-    """`redact` that knows further vendors' secrets, from a TOML file in the form of
-    `redaction/vendors.toml`.
+    """Return a `redact` that also masks the secrets of a TOML file like `redaction/vendors.toml`.
 
     Raises:
         ConfigurationError: the file cannot be read as such a table.
@@ -65,7 +64,7 @@ def redactor(secrets_file: str | Path) -> Redactor:
 
 
 class _Secrets:
-    """All that is known of secrets."""
+    """All known kinds of secrets, built in and configured."""
 
     def __init__(self, more: Sequence[patterns.Shape] = ()) -> None:
         self._shapes = patterns.Shapes(more)
@@ -83,7 +82,7 @@ class _Secrets:
         return text
 
     def _found(self, text: str) -> Iterator[patterns.Span]:
-        """Yield where secrets stand, in no order; a long text is read window by window."""
+        """Yield the spans of secrets in no order; a long text is read window by window."""
         yield from patterns.private_keys(text)
         for start in range(0, len(text), _WINDOW):
             first = max(0, start - _BEFORE)
@@ -94,7 +93,7 @@ class _Secrets:
                         yield begin + first, end + first, kind
 
     def _hidden(self, text: str) -> Iterator[patterns.Span]:
-        """Yield where secrets stand that invisible characters interrupt."""
+        """Yield the spans of secrets that are broken up by invisible characters."""
         places: list[int] = []
         at = 0
         for match in _ZERO_WIDTH.finditer(text):
@@ -105,7 +104,7 @@ class _Secrets:
             yield places[start], places[end - 1] + 1, kind
 
     def _united(self, text: str) -> list[patterns.Span]:
-        """Return where secrets and earlier masks stand, in order; what overlaps is one."""
+        """Return the spans of secrets and earlier masks in order; overlapping ones become one."""
         masks = [(*match.span(), match.group(1)) for match in self._mask.finditer(text)]
         inside = {place for start, end, _ in masks for place in range(start + 1, end)}
         plain = text if text.isascii() else text.translate(_FULL_WIDTH)

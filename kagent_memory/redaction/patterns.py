@@ -1,4 +1,4 @@
-"""Secrets that are known by their shape: what they begin with and how they go on."""
+"""Recognize secrets by their shape: a known beginning and the characters that follow."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PRIVATE_KEY = re.compile(
 
 
 def united(spans: Iterable[Span]) -> list[Span]:
-    """Return the spans in order; those that overlap become one, of the kind that begins first."""
+    """Return the spans in order; overlapping ones become one, of the kind that begins first."""
     kept: list[Span] = []
     for start, end, kind in sorted(spans, key=lambda span: (span[0], -span[1])):
         if kept and start < kept[-1][1]:
@@ -41,9 +41,7 @@ def united(spans: Iterable[Span]) -> list[Span]:
 
 
 def masked(text: str, spans: Iterable[Span], what: str) -> str:
-    """Return the text with `[what: kind]` in place of each span; the spans are those of
-    `united`.
-    """
+    """Replace each span of the text, as `united` returns them, by `[what: kind]`."""
     pieces: list[str] = []
     at = 0
     for start, end, kind in spans:
@@ -56,7 +54,7 @@ def read_table(file: str | Path, key: str, kind: type[Entry], setting: str) -> l
     """Return the `[[key]]` entries of a TOML file that holds nothing else.
 
     Raises:
-        ConfigurationError: it cannot be read as such a table; the setting that names it is told.
+        ConfigurationError: it cannot be read as such a table; the message names the setting.
     """
     try:
         table = tomllib.loads(Path(file).read_text("utf-8"))
@@ -66,7 +64,7 @@ def read_table(file: str | Path, key: str, kind: type[Entry], setting: str) -> l
             raise ValueError("it holds no entry")
         entry = TypeAdapter(kind)
         return [entry.validate_python(row) for row in table[key]]
-    except ValidationError as error:  # its own words repeat what the file says
+    except ValidationError as error:  # its own message quotes the file
         reason = "; ".join(f"{place}: {told}" if place else told for place, told in faults(error))
     except (OSError, ValueError, re.error) as error:
         reason = str(error)
@@ -87,7 +85,7 @@ Kind: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9 ._\-]{0,63}$")
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Shape of a vendor's secrets; see vendors.toml."""
+    """The shape of a vendor's secrets; see vendors.toml."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -100,14 +98,14 @@ class Shape:
             raise ValueError(f"the `then` of {self.kind} matches the empty string")
 
     def rule(self, start: str) -> re.Pattern[str]:
-        """Return the expression for the secrets that begin with one of the starts."""
+        """Return the expression for the secrets that begin with `start`."""
         edge = f"(?<!{_EDGE})" if _has_edge(start) else ""
         return re.compile(f"{edge}{re.escape(start)}(?:{self.then})")
 
 
 @dataclass(frozen=True, slots=True)
 class Unanchored:
-    """Shape of secrets without a fixed beginning; see unanchored.toml."""
+    """The shape of secrets without a fixed beginning; see unanchored.toml."""
 
     kind: Kind
     holds: tuple[str, ...]
@@ -127,8 +125,9 @@ KINDS = {
 
 
 def _any_of(starts: Sequence[str]) -> str:
-    """Return an expression that finds the first of these that fits; at most places it has to try
-    but one.
+    """Return an expression that matches the first of these that fits.
+
+    Alternatives are grouped by their first character, so that most positions fail at once.
     """
     rests: dict[str, list[str]] = {}
     for start in starts:
@@ -137,7 +136,7 @@ def _any_of(starts: Sequence[str]) -> str:
 
 
 class Shapes:
-    """The tables of shapes, ready to read a text with."""
+    """All shapes, compiled to search a text for."""
 
     def __init__(self, more: Sequence[Shape] = ()) -> None:
         self._rules: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
@@ -146,11 +145,11 @@ class Shapes:
                 self._rules.setdefault(start, []).append((shape.kind, shape.rule(start)))
         starts = sorted(self._rules, key=len, reverse=True)
         every, free = map(_any_of, (starts, [start for start in starts if not _has_edge(start)]))
-        # the edge is looked at first: at most places nothing else need be
+        # the edge comes first: it rules out most positions
         self._anchors = re.compile(f"(?<!{_EDGE})(?:{every})|{free}")
 
     def spans(self, text: str) -> Iterator[Span]:
-        """Yield where secrets of a known shape stand, in no order; they may overlap."""
+        """Yield the spans of secrets of a known shape, in no order; they may overlap."""
         at = 0
         while anchor := self._anchors.search(text, at):
             at = anchor.start() + 1
@@ -162,7 +161,7 @@ class Shapes:
 
 
 def private_keys(text: str) -> Iterator[Span]:
-    """Yield where blocks of private keys stand, the only secrets that are longer than a window."""
+    """Yield the spans of private key blocks, the only secrets that may exceed a window."""
     for match in _PRIVATE_KEY.finditer(text):
         label = match.group(1).split(" ")[0].lower()
         yield (

@@ -1,4 +1,4 @@
-"""Personal data that is known by its form, and by its check digits where it has some."""
+"""Recognize personal data by its format, and by its check digits where it has them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _PHONE = re.compile(
     r"|[.\-]\d)"
 )
 _PHONE_GROUP = re.compile(r"[ ./\-]{1,2}\(?\d{1,20}\)?\Z")
-# dates, and numbers grouped as the United States' social security numbers are
+# Dates, and numbers grouped like social security numbers of the United States.
 _NO_PHONE = re.compile(
     r"\d{4}[.\-/]\d{1,2}[.\-/]\d{1,2}|\d{1,2}[.\-/]\d{1,2}[.\-/]\d{4}|\d{3}-\d{2}-\d{4}\Z"
 )
@@ -66,12 +66,12 @@ _CALLED = re.compile(
 )
 _SEPARATORS = re.compile(r"[ ./\-]+")
 _MAX_GROUPS = 7
-_SHORTER = 3  # groups of a number that may be another one
-_BEFORE = 48  # characters that are looked at for what names a number
+_SHORTER = 3  # trailing groups that may belong to another number
+_BEFORE = 48  # characters before a number that may name it
 _REGIONS = ("US", "GB", "DE", "FR", "ES", "IT", "IN", "BR", "JP", "CN", "AU")
 
-# python-stdnum has none for the United Kingdom; the letters are those that HM Revenue & Customs
-# gives out (NIM39110).
+# python-stdnum has no national insurance numbers of the United Kingdom; these are the letters that
+# HM Revenue & Customs issues (NIM39110).
 _NINO = re.compile(
     r"(?<!\w)(?!BG|GB|KN|NK|NT|TN"
     r"|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z] ?\d{2} ?\d{2} ?\d{2} ?[A-D](?!\w)"
@@ -79,10 +79,10 @@ _NINO = re.compile(
 
 
 class PersonalDataRefused(InvalidInput):
-    """A text holds personal data of a kind that is not kept.
+    """A text holds personal data that the setting `pii` refuses.
 
     Attributes:
-        dropped: by the policy "drop": the text is left out, and whatever came with it is kept.
+        dropped: True under the mode "drop": only this text is left out, the rest is kept.
     """
 
     def __init__(self, kinds: Sequence[str], *, dropped: bool) -> None:
@@ -96,7 +96,7 @@ class PersonalDataRefused(InvalidInput):
 
 @dataclass(frozen=True, slots=True)
 class _Own:
-    """Kind of a user's own."""
+    """A kind that the user defines."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -110,7 +110,7 @@ class _Own:
 
 @dataclass(frozen=True, slots=True)
 class _NationalId:
-    """Format of a country's identity numbers; see national_ids.toml."""
+    """The format of a country's identity numbers; see national_ids.toml."""
 
     module: str
     pattern: re.Pattern[str]
@@ -118,13 +118,14 @@ class _NationalId:
 
 
 class PersonalData:
-    """Finds personal data of some kinds, and masks it.
+    """Find personal data in texts and mask it.
 
     Args:
-        kinds: of `KINDS`; none: all of them.
-        regions: the countries (ISO 3166 alpha-2) whose phone numbers are known without a country
-            code; none: eleven large ones.
-        table: a TOML file of own kinds: `[[pii]]` with `kind` and `pattern`, a regular expression.
+        kinds: the kinds to look for, of `KINDS`; empty: all of them.
+        regions: countries (ISO 3166 alpha-2) whose phone numbers are recognized without a country
+            code; empty: eleven large ones.
+        table: a TOML file with kinds of your own: `[[pii]]` with `kind` and `pattern`, a regular
+            expression.
 
     Raises:
         ConfigurationError: an unknown kind or region, a table that cannot be read, or the extra
@@ -157,7 +158,7 @@ class PersonalData:
         self._has_cards = not kinds or "card" in kinds
 
     def spans(self, text: str) -> list[Span]:
-        """Return where personal data stands in a text, in order; what overlaps is one."""
+        """Return the spans of personal data in a text in order; overlapping ones become one."""
         places = [(*place, kind) for kind, finder in self._finders for place in finder(text)]
         own = (
             (*match.span(), row.kind) for row in self._own for match in row.pattern.finditer(text)
@@ -165,15 +166,15 @@ class PersonalData:
         return united((*places, *own))
 
     def mask(self, text: str) -> str:
-        """Return the text with `[pii: <kind>]` in place of what it holds."""
+        """Replace personal data in a text by `[pii: <kind>]`."""
         return masked(text, self.spans(text), "pii")
 
     def after(self, redact: Redactor) -> Redactor:
-        """Mask secrets first, then personal data."""
+        """Return a redactor that masks secrets with `redact`, then personal data."""
         return lambda text: self.mask(redact(text))
 
     def refusing(self, redact: Redactor, *, dropped: bool) -> Redactor:
-        """Mask secrets, and raise `PersonalDataRefused` for a text that holds personal data."""
+        """Return a redactor that masks secrets and refuses personal data with an error."""
 
         def checked(text: str) -> str:
             clean = redact(text)  # a password with an @ in it is not an address
@@ -188,7 +189,7 @@ class PersonalData:
 
 KINDS = ("email", "phone", "card", "iban", "ip", "national_id")
 WITHOUT_LIBRARIES = ("email", "card", "ip")
-"""Those that need nothing of the extra [pii]."""
+"""The kinds that work without the extra [pii]."""
 
 
 def _library(name: str) -> ModuleType:
@@ -203,7 +204,7 @@ def _library(name: str) -> ModuleType:
 def _emails(text: str) -> Iterator[Place]:
     for rule in _EMAILS:
         yield from (match.span() for match in rule.finditer(text))
-        # in scripts without spaces the next rule would take in the words around what this one found
+        # in scripts without spaces the next rule would also match the words around this address
         text = rule.sub(lambda match: "\0" * len(match.group()), text)
 
 
@@ -224,7 +225,7 @@ def _addresses(text: str) -> Iterator[Place]:
 
 
 def _ibans(is_valid: Callable[[str], bool], text: str) -> Iterator[Place]:
-    """Yield the longest valid number that begins at each place: words may follow it."""
+    """Yield the longest valid number at each position; words may follow it without a gap."""
     for match in _IBAN.finditer(text):
         places = [place for place in range(match.start(), match.end()) if text[place].isalnum()]
         for size in reversed(_IBAN_SIZES):
@@ -232,8 +233,7 @@ def _ibans(is_valid: Callable[[str], bool], text: str) -> Iterator[Place]:
             if not end or text[end : end + 1].isalnum():
                 continue
             number = "".join(text[place] for place in places[:size])
-            # the remainder as ISO 7064 has it: cheaper than the whole check, and wrong for all
-            # but one in 97
+            # the ISO 7064 remainder is cheaper than the whole check and rules out 96 of 97
             remainder = int("".join(str(int(char, 36)) for char in number[4:] + number[:4])) % 97
             if remainder == 1 and is_valid(number):
                 yield match.start(), end
@@ -241,8 +241,8 @@ def _ibans(is_valid: Callable[[str], bool], text: str) -> Iterator[Place]:
 
 
 class _Phones:
-    """Numbers with a country code, numbers named as phone numbers, and those grouped as a country
-    groups its own.
+    """Find phone numbers: with a country code, named as such ("tel."), or grouped the way a
+    country groups its own.
     """
 
     def __init__(self, regions: Sequence[str]) -> None:

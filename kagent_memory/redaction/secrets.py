@@ -1,5 +1,5 @@
-"""Secrets that are known by what stands beside them (a name, a header, an address), or by their
-check digit.
+"""Recognize secrets by the text before them (a name, a header, an address), or by their check
+digit.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from operator import attrgetter
 
 from .patterns import UNANCHORED, Span, Unanchored
 
-# How each kind is named in code, configuration and headers; after the name comes the sign that
-# assigns it.
+# Names of each kind in code, configuration and headers; a sign of assignment follows the name.
 _NAMES: tuple[tuple[str, str], ...] = (
     ("aws secret key", r"aws_?secret(?:_?access)?_?key|secret[ _]?access[ _]?key"),
     ("client secret", r"(?:client|consumer|app)[_-]?secret"),
@@ -48,7 +47,7 @@ _NAMED = re.compile(
     + r""")(?:\\{0,3}["'\]])?[\s\u200b-\u200d\ufeff]{0,3}(?P<sign>=>|:=|==?|:|：|[–—]\s)\s{0,3}"""
 )
 _SIGN = re.compile("[=:：–—]")
-# characters from a name's first to its sign, which no name holds; those that there are take 30
+# Characters from the start of a name to its sign; the longest names take 30.
 _TO_SIGN = 64
 _PAST_SIGN = 5
 _QUOTED = re.compile(
@@ -58,16 +57,16 @@ _ESCAPED = re.compile(
     r"""(?P<quote>\\{1,3}["'`])(?P<value>(?:(?!(?P=quote))[^\n]){3,4096}+)(?P=quote)"""
 )
 _BARE = re.compile(
-    # after a quote left open too
+    # also after a quote that is left open
     r"""\\{0,3}["'`]?(?P<value>(?![()\[\]{}])(?:[^\s"'`;&<>\\]|\\(?![nrt"'\\])){3,}+)"""
 )
-# tests that pass: 12/13; the pass is 2757m high; a ski pass: 189€
+# "tests that pass: 12/13", "the pass: 2757m", "ski pass: 189€"
 _PASSED = re.compile(r"pass(?![a-z])")
 _COUNT = re.compile(
     r"[€$£]?[\d.,/]{1,9}(?:%|€|\$|£|k?m|ft|eur|usd|chf|h|min)?(?![^\s,.;)])", re.IGNORECASE
 )
-_PATH = re.compile(r"~?/|[A-Za-z]:\\")  # what pwd says
-# nobody types it unseen
+_PATH = re.compile(r"~?/|[A-Za-z]:\\")  # the output of pwd
+# Scripts in which nobody types a password.
 _PROSE = re.compile("[\u0590-\u0dff\u0e00-\u0eff\u3041-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
 _ALONE = re.compile(r"[)\]},.;]*+[ \t\r]*+(?:$|\\n)", re.MULTILINE)
 
@@ -95,14 +94,14 @@ _SAID_SECRET = re.compile(
     rf"(?:(?:api key|private key|secret(?: key)?){_IS}(?P<value>[^\s\"'`\[]{{5,}}+)"
     rf"|token{_IS}(?P<token>[^\s\"'`\[]{{8,}}+))"
 )
-# nothing but a blank or a dash between the name and what must look made all the more
+# With only a blank or dash after the name, the value must look random all the more.
 _BEHIND = re.compile(
     rf"(?<![a-z\-])(?:{_WORDS}|passwd|pwd?|пароль|şifrem?)(?:\s{{1,3}}|\s-\s)"
     r"(?P<value>(?=[a-z]++\d|\d++[a-z])(?!(?:\d{1,2}(?:st|nd|rd|th|-)|base\d|oauth|argon|pbkdf"
     r"|sha-?\d|md\d|utf|sso|2fa|mfa|v\d|p\d))[a-z\d]"
     r"[^\s\"'`\[\]()<>]{5,}+)"
 )
-_PIN = re.compile(  # of four digits: more are an Indian post code, fewer the pin of a plug
+_PIN = re.compile(  # four digits: six are an Indian post code, three the pins of a plug
     rf"(?<![a-z\d\-])(?:pin(?:[ \-](?:code|number))?|passcode)"
     rf"(?:\s{{0,3}}[:=]\s{{0,3}}|{_IS}|\s{{1,3}}(?=\d{{4}}\s{{0,3}}(?:[.,;!?)\n]"
     rf"|\Z)))(?P<value>\d{{4}})(?!\w|[.,:/\-]\d)"
@@ -114,7 +113,7 @@ _SEED = re.compile(
     r"|\n)\s{0,3}\[?[\"'`]?"
     r"(?P<value>(?:\d{1,2}[.)]?\s{0,2})?[a-z]{3,8}(?:[\s,\"']{1,5}(?:\d{1,2}[.)]?\s{0,2})?[a-z]{3,8}(?![a-z])){11,23})"
 )
-# no word of a seed phrase, and in nearly every sentence
+# Words of nearly every sentence and of no seed phrase.
 _COMMON = re.compile(
     r"\b(?:the|and|for|from|with|are|was|were|has|had|not|but|his|her|she|our|your|its)\b"
 )
@@ -133,7 +132,7 @@ _SAID = (
         any_case=True,
     ),
 )
-# of those that mean the same text a vendor's own names it
+# If several match the same text, the vendor's own shape names the kind.
 _SHAPES = sorted((*_SAID, *UNANCHORED), key=attrgetter("any_case"))
 KINDS = frozenset(("credit card", *(kind for kind, _ in _NAMES), *(shape.kind for shape in _SAID)))
 _MIN_CHARS = {"token": 8, "api key": 6, "aws secret key": 16}
@@ -149,11 +148,9 @@ _ISSUED = re.compile(
 
 
 def spans(text: str) -> Iterator[Span]:
-    """Yield where the values of named secrets and card numbers stand, in no order; they may
-    overlap.
-    """
+    """Yield the spans of named secrets and card numbers, in no order; they may overlap."""
     yield from cards(text)
-    # the one capital whose small form is longer: places must stay the same
+    # the only capital whose lower case is longer: positions must stay the same
     low = text.replace("İ", "I").lower()
     for shape in _SHAPES:
         read = low if shape.any_case else text
@@ -200,7 +197,7 @@ def _assigned(text: str, low: str) -> Iterator[Span]:
             is_long = len(said) >= _MIN_CHARS.get(kind, 3) and (
                 kind != "token" or len(said) >= 20 or _looks_made(said)
             )
-            # words of a script that no password is written in
+            # prose in a script in which nobody types a password
             is_prose = _PROSE.match(said) and not any(
                 letter.isascii() and letter.isalnum() for letter in said
             )
@@ -209,11 +206,11 @@ def _assigned(text: str, low: str) -> Iterator[Span]:
             )
             if is_long and not is_none:
                 yield start, end, kind
-                at = max(at, end - 40)  # a value may end in the name of the next one
+                at = max(at, end - 40)  # a value may end with the name of the next one
 
 
 def _near_signs(low: str) -> Iterator[tuple[int, int]]:
-    """Yield where names may stand: they are many, and slow to look for everywhere."""
+    """Yield the ranges around signs of assignment, the only places where names need be searched."""
     begin = end = 0
     for sign in _SIGN.finditer(low):
         if sign.start() - _TO_SIGN > end:
@@ -224,12 +221,12 @@ def _near_signs(low: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_count(low: str, name: int, text: str, value: int) -> bool:
-    """Return True where a mountain's pass, one to ride with, or tests that pass are spoken of."""
+    """Return True if "pass" means a mountain pass, a ticket or passed tests, not a password."""
     return _PASSED.match(low, name) is not None and _COUNT.match(text, value) is not None
 
 
 def _looks_made(value: str) -> bool:
-    """Return True for what said words do not hold: a digit, a sign within, or capitals within."""
+    """Return True if a value looks random: it has a digit, a symbol or a capital inside."""
     core = value.strip(".,;:!?()")
     if any(letter.isdigit() or letter in "_@#$%^&*+=/!~|" for letter in core):
         return True
@@ -237,10 +234,10 @@ def _looks_made(value: str) -> bool:
 
 
 def cards(text: str) -> Iterator[Span]:
-    """Yield where credit card numbers stand."""
+    """Yield the spans of credit card numbers."""
     for match in _CARD.finditer(text):
         digits = match.group().translate(_SEPARATORS)
-        # the last digit is the check digit of the others (ISO/IEC 7812-1, annex B)
+        # Luhn check digit (ISO/IEC 7812-1, annex B)
         doubled = (int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(digits)))
         if (
             _ISSUED.fullmatch(digits)

@@ -1,4 +1,4 @@
-"""Counts deliveries in the background, in few writes."""
+"""Count deliveries in the background, with few writes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ..stores.values import Delivery
 logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 10.0
-# a search writes nothing at once: what the same memories are delivered meanwhile is one write
+# Searches write nothing themselves: all deliveries of this long are written together.
 GATHER_SECONDS = 60.0
 SCOPES_AT_ONCE = 100
 
 
 @dataclass
 class _Tally:
-    """Deliveries of one scope that wait to be counted."""
+    """Deliveries in one scope that are not written yet."""
 
     at: datetime
     retrieved: Counter[str] = field(default_factory=Counter[str])
@@ -34,11 +34,11 @@ class _Tally:
 
 
 class Deliveries:
-    """Counts what was retrieved and handed over, without holding up a search.
+    """Count which memories were retrieved and delivered, without slowing down a search.
 
-    What waits is added up in memory, so that it never outgrows the memories that were found, and is
-    written by one at a time, within a minute. While the database refuses it stays; a crash loses
-    what came within the last minute.
+    Counts are added up in memory, one entry per memory, and written within a minute by a
+    background task. They are kept while the database is unavailable; a crash loses at most the
+    last minute.
     """
 
     def __init__(self, store: MemoryStore, clock: Callable[[], datetime]) -> None:
@@ -49,17 +49,17 @@ class Deliveries:
         self._task: asyncio.Task[None] | None = None
 
     def count(self, scope: Scope, ids: Sequence[str]) -> None:
-        """Count that memories were retrieved and delivered."""
+        """Count one delivery of each of these memories."""
         if ids:
             self._note({scope: _Tally(self._clock(), Counter(ids), Counter(ids))})
 
     def count_answer(self, scopes: Sequence[Scope], answer: Recall) -> None:
-        """Count what a search of these scopes retrieved and handed over."""
+        """Count what a search of these scopes retrieved and delivered."""
         tallies, now = dict[Scope, _Tally](), self._clock()
         for hit in answer:
             tally = tallies.setdefault(hit.scope, _Tally(now))
             tally.retrieved[hit.memory.id] = tally.delivered[hit.memory.id] = 1
-        for out in answer.left_out:  # of a single scope they name none
+        for out in answer.left_out:  # a search of one scope does not name it
             tally = tallies.setdefault(out.scope or scopes[0], _Tally(now))
             tally.retrieved[out.memory_id] = 1
         self._note(tallies)
@@ -74,28 +74,26 @@ class Deliveries:
             self._task = asyncio.create_task(self._write(), name="kagent-memory-deliveries")
 
     async def flush(self) -> None:
-        """Count at once what is noted by now.
+        """Write all counts now.
 
         Raises:
-            StoreError: the database refuses; it is tried again later.
+            StoreError: the database is unavailable; the counts are kept and written later.
         """
         async with self._writing:
-            scopes = list(self._waiting)  # what is noted meanwhile waits for the next time
+            scopes = list(self._waiting)  # counts that arrive meanwhile are written next time
             for batch in batched(scopes, SCOPES_AT_ONCE):
                 tallies = {scope: self._waiting.pop(scope) for scope in batch}
                 part = [Delivery(scope=scope, **vars(tally)) for scope, tally in tallies.items()]
                 try:
                     await self._store.count(part)
-                except Exception:  # a write that has begun goes on when its caller is cancelled
+                except Exception:  # not on cancellation: a write that has begun still ends
                     self._note(tallies)
                     raise
                 handed = sum(tally.delivered.total() for tally in tallies.values())
                 telemetry.count("deliveries", handed)
 
     async def try_flush(self) -> bool:
-        """Count at once what is noted by now; where the database refuses, log it and return
-        False.
-        """
+        """Write all counts now; if the database is unavailable, log it and return False."""
         try:
             await self.flush()
         except KagentMemoryError as error:
@@ -104,7 +102,7 @@ class Deliveries:
         return True
 
     async def close(self) -> None:
-        """Count what is noted, within some seconds, and stop."""
+        """Write the remaining counts, within `CLOSE_SECONDS`, and stop."""
         if self._task is None:
             return
         try:

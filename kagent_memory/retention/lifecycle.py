@@ -1,4 +1,4 @@
-"""The life of a memory: the row that a fact becomes, when it expires, and when it has faded."""
+"""The life of a memory: how a fact becomes a memory, when it expires and when it has faded."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ FADED_BELOW = 0.05
 
 
 def revised(memory: Memory, *, now: datetime, **values: Any) -> Memory:
-    """Return the memory with other values, one revision further."""
+    """Return a new revision of the memory with these values changed."""
     return replace(memory, **values, updated_at=now, revision=memory.revision + 1)
 
 
 def latest(times: Sequence[datetime | None]) -> datetime | None:
-    """Return the latest of some times, where None is never."""
+    """Return the latest of these times; None means never, which is later than any time."""
     return None if None in times else max(time for time in times if time is not None)
 
 
 def promoted(memory: Memory, now: datetime) -> Memory:
-    """Return a memory as active, which lives its own TTL from now on."""
+    """Return the memory as active, with its TTL starting now."""
     return replace(renewed(memory, now), state="active")
 
 
 def ttl_days_of(fact: Fact, settings: MemorySettings) -> int:
-    """Return the days that a fact lives that names no TTL of its own; 0: for ever.
+    """Return the default TTL of a fact in days; 0 means forever.
 
-    The first tag that the settings name counts, else the type, else the TTL of everything.
+    The first matching tag of `ttl_days_by` counts, then the type, then `ttl_days`.
     """
     named = settings.ttl_days_by
     tags = {f"{TAG}{tag}" for tag in fact.tags}
@@ -50,11 +50,11 @@ def to_memory(
     id: str | None = None,
     explicit: bool = False,
 ) -> Memory:
-    """Return the row a fact becomes: a new id, created now, expiring by its own TTL or else as the
-    settings say.
+    """Return the memory made of a fact: created now, with a new id and the fact's own TTL or the
+    default one.
 
-    The row carries the TTL that was resolved, in days (0: never expires), so that a later extension
-    uses the same. A fact of a quarantined origin waits to be confirmed.
+    The memory keeps the resolved TTL in days (0 means forever), so that a later extension uses the
+    same one. A fact of a quarantined origin is quarantined.
     """
     days = max(ttl_days_of(fact, settings) if fact.ttl_days is None else fact.ttl_days, 0)
     values = {
@@ -79,14 +79,16 @@ def to_memory(
 
 
 def _topics(fact: Fact) -> tuple[str, ...]:
-    """Return the topics of a fact, with "preference" where it states one."""
+    """Return the topics of a fact, plus "preference" if it states one."""
     states_one = states_preference(fact.text, fact.author)
     return tuple(dict.fromkeys((*fact.topics, "preference"))) if states_one else fact.topics
 
 
 def has_faded(memory: Memory, *, now: datetime, half_life_days: float) -> bool:
-    """Return True if hardly anything is left of a memory's importance, which is halved every so
-    many days in which nobody touched it: not before one half-life; 0: never.
+    """Return True if the memory has been idle so long that its importance is close to nothing.
+
+    Importance halves every `half_life_days` in which nobody used or changed the memory; 0 means
+    that nothing fades. Nothing fades before one half-life, and pinned memories never do.
     """
     idle = idle_days(memory, now=now)
     if memory.pinned or not half_life_days or idle < half_life_days:

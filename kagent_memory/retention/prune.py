@@ -1,5 +1,5 @@
-"""The prune: what has expired, what has faded, and the least important of scopes that hold too
-many.
+"""The prune: delete what has expired, what has faded, and the least important memories of
+scopes that hold too many.
 """
 
 from __future__ import annotations
@@ -42,12 +42,11 @@ EXAMINED = 100
 async def keep_pruned(
     queue: JobQueue, prune: Callable[[], Awaitable[Pruned]], *, every_hours: float
 ) -> None:
-    """Prune every so many hours, in the process that takes the lease first, until cancelled."""
+    """Prune every `every_hours`, in whichever process takes the lease first, until cancelled."""
     period = every_hours * 3600
     while True:
         try:
-            # the lease outlives its taker on purpose: nobody else prunes again before the period is
-            # over
+            # the lease is never given back: nobody prunes again until the period is over
             if await queue.lease(PRUNE_LEASE, new_id(), seconds=period):
                 pruned = await prune()
                 if pruned != Pruned():
@@ -63,9 +62,7 @@ async def keep_pruned(
 
 @dataclass(frozen=True, slots=True)
 class Prune:
-    """One prune of all scopes, as the settings ask: what has expired, what has faded, and what is
-    too much.
-    """
+    """One prune of all scopes by the settings: expired, faded and surplus memories."""
 
     store: MemoryStore
     vectors: StoreEmbedder | None
@@ -75,10 +72,10 @@ class Prune:
     dry_run: bool = False
 
     async def run(self) -> Pruned:
-        """Prune, and return what went.
+        """Prune, and return what was deleted and extended.
 
         Raises:
-            StoreError: the database is unavailable; what was erased by then stays so.
+            StoreError: the database is unavailable; what was deleted by then stays deleted.
         """
         pruned = await self.store.prune(
             now=self.now, popular_after=self.settings.popular_after, dry_run=self.dry_run
@@ -90,9 +87,9 @@ class Prune:
         return pruned
 
     async def _prune_living(self, scope: Scope) -> Pruned:
-        """Erase what has faded from a scope, and the least important of what is too much."""
+        """Delete faded memories of a scope, then its least important ones above the limit."""
         pruned, half_life = Pruned(), self.settings.half_life_days
-        doomed = set[str]()  # which a dry run leaves there
+        doomed = set[str]()  # a dry run leaves them in the scope
         if half_life:
             old = Filter(created_before=self.now - timedelta(days=half_life))
             is_faded = partial(has_faded, now=self.now, half_life_days=half_life)
@@ -108,9 +105,9 @@ class Prune:
         return pruned
 
     async def _least_important(self, scope: Scope, count: int, doomed: Set[str]) -> Sequence[str]:
-        """Return the ids of so many memories, without pinned and doomed ones."""
-        # How like the others a memory is takes a search each, so that is asked only of those about
-        # whom it may decide.
+        """Return the ids of the `count` least important memories that are not pinned or doomed."""
+        # Likeness to other memories costs a search for each one, so only the memories near the
+        # limit are examined.
         weighs = partial(importance, weights=self.weights, now=self.now)
         weighed: list[tuple[float, str, Memory]] = []
         async for page in pages(self.store, scope, now=self.now):
@@ -145,15 +142,15 @@ def least_first(
     likeness: Mapping[str, Mapping[str, float]],
     weighs: Callable[..., float],
 ) -> Iterator[Memory]:
-    """Yield memories, the least important first.
+    """Yield memories, the least important first, ties by age with the oldest first.
 
-    What was yielded no longer makes the others less unique, so that of two twins one stays. Equal
-    ones go by age, oldest first.
+    A memory that was yielded no longer makes others less unique, so that one of two twins stays.
 
     Args:
-        memories: to put in order.
-        likeness: by id, how like other memories it is (-1..1, by their ids); nothing known: unique.
-        weighs: the formula with its weights.
+        memories: the memories to order.
+        likeness: for each id, its cosine (-1..1) to other memories by their ids; an id that is
+            missing counts as unique.
+        weighs: the importance formula with its weights.
     """
     left = {memory.id: memory for memory in sorted(memories, key=lambda memory: memory.created_at)}
     near = {id: dict(likeness.get(id, {})) for id in left}

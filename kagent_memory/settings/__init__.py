@@ -1,4 +1,4 @@
-"""Every setting once: as an argument, a query parameter of the URI, or KAGENT_MEMORY_<NAME>."""
+"""All settings, given as arguments, query parameters of the URI, or KAGENT_MEMORY_<NAME>."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from .kagent_config import EmbeddingConfig
 logger = logging.getLogger(__name__)
 DEFAULT_URI = "libsql:///memory.db"
 PREFIX = "KAGENT_MEMORY_"
-STORES = "kagent_memory.stores"  # the entry points of what opens a URI's scheme
+STORES = "kagent_memory.stores"  # entry points of the stores by URI scheme
 TURSO = (".turso.io", ".turso.tech")
-# for KAGENT_MEMORY_URI
+# likely slips for KAGENT_MEMORY_URI
 MISTAKEN = ("KAGENT_MEMORY_URL", "KAGENT_MEMORY_DATABASE_URL", "KAGENT_MEMORY_DB_URL")
-SECRETS = {"encryption_keys"}  # settings that no URI may hold
-NEAR = 0.8  # how alike two names must be for one to be taken for a misspelling of the other
+SECRETS = {"encryption_keys"}  # settings that must not be in a URI
+NEAR = 0.8  # similarity above which a name counts as a misspelling of another
 PolicyName: TypeAlias = Literal["kagent", "archive", "tiers"]
 
 TAG = "tag="
@@ -52,7 +52,7 @@ POLICIES: Mapping[str, Mapping[str, int | float]] = {
         "prune_every_hours": 168.0,
     },
 }
-"""Values of what the settings do not say; the settings' own defaults are kagent's."""
+"""Defaults of each policy; those of the fields are kagent's."""
 
 
 def _off(value: object) -> object:
@@ -62,7 +62,7 @@ def _off(value: object) -> object:
 
 
 def _json(value: object) -> object:
-    """Return the object that a text holds as JSON; anything else as it is."""
+    """Parse a text that looks like a JSON object; return anything else unchanged."""
     if not isinstance(value, str) or not value.lstrip().startswith("{"):
         return value
     try:
@@ -72,17 +72,15 @@ def _json(value: object) -> object:
 
 
 def _configured(value: object) -> object:
-    """Return the configuration of an embedder that a mapping or JSON means; anything else as it
-    is.
+    """Parse a mapping or JSON as the configuration of an embedder; return anything else
+    unchanged.
     """
     value = _json(value)
     return EmbeddingConfig.parsed(cast("object", value)) if isinstance(value, Mapping) else value
 
 
 def _named(key: str, value: object) -> object:
-    """Return the fields of a setting whose short form is a text, which stands for the field
-    `key`.
-    """
+    """Return the fields of a setting; a plain text is the value of the field `key`."""
     value = _json(value)
     return {key: value} if value and isinstance(value, str) else value or None
 
@@ -103,13 +101,13 @@ Origins: TypeAlias = Annotated[tuple[Origin, ...], BeforeValidator(_listed)]
 
 @validated(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class PersonalDataRules:
-    """Rules for personal data.
+    """The rules for personal data.
 
     Attributes:
         mode: "mask" it, "drop" the text, or "refuse" it with InvalidInput.
-        kinds: which personal data; none: all known kinds.
-        regions: countries, as US or DE, whose phone numbers are recognized without a country code;
-            none: eleven large ones.
+        kinds: the kinds of personal data; empty: all known kinds.
+        regions: countries, such as US or DE, whose phone numbers are recognized without a country
+            code; empty: eleven large ones.
         file: a TOML table of further kinds.
     """
 
@@ -124,8 +122,8 @@ class RerankConfig:
     """A rerank model.
 
     Attributes:
-        model: its LiteLLM name, or local/ and that of a cross-encoder of fastembed.
-        api_base: where it is reached, when it is not at its usual place.
+        model: its LiteLLM name, or "local/" and the name of a cross-encoder of fastembed.
+        api_base: the URL of its server, if it is not the provider's usual one.
     """
 
     model: str
@@ -134,89 +132,82 @@ class RerankConfig:
 
 @validated(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class MemorySettings:
-    """Settings of memory. Durations carry their unit; sizes are in bytes unless the name says
-    otherwise.
+    """The settings of memory.
 
-    A setting with several fields is a mapping, or JSON text of one (in the environment and the
-    URI). A list may be comma-separated text.
+    A setting with several fields is a mapping, or its JSON in the environment and in a URI. A list
+    may be comma-separated text.
 
     Attributes:
-        embedding: a model by its LiteLLM name (gemini/…, openai/…), or kagent's configuration of
-            one (a mapping or JSON); None: keyword search.
-        llm: a model by its LiteLLM name; None: the agent's own model where it is known; False:
-            never.
-        tenant: the tenant of scopes that a service makes from ADK's user and app.
-        token: opens a server (an http URI); best kept in the environment.
+        embedding: the embedding model: a LiteLLM name (gemini/…, openai/…) or kagent's
+            configuration of one (a mapping or JSON). None: keyword search.
+        llm: the language model: a LiteLLM name. None: the agent's own model, if it is known; False:
+            no model.
+        tenant: the tenant of the scopes that a service makes from ADK's user and app.
+        token: the token for a server (an http URI). Best kept in the environment.
         search_limit: the most hits that a search returns.
-        min_score: floor on the full query's cosine for memories that only the vector search found
-            (0 to 1).
-        policy: how memories age where the settings do not say otherwise: "kagent" (15 days, and
-            what is popular lives on), "archive" (nothing expires that names no TTL of its own), or
-            "tiers" (90 days, decay, capacity). See docs/how-to/keeping.md.
-        ttl_days: days that a memory lives that names no TTL of its own; 0: for ever. "archive": 0,
+        min_score: the lowest cosine to the full query for memories that only the vector search
+            found (0 to 1).
+        policy: defaults for how memories age: "kagent" (15 days; popular ones live on), "archive"
+            (nothing expires without a TTL of its own) or "tiers" (90 days, fading, a limit per
+            scope). See docs/how-to/keeping.md.
+        ttl_days: days until a memory without a TTL of its own expires; 0: never. "archive": 0,
             "tiers": 90.
-        quarantine: origins (tool, agent, user, import) whose new memories no search finds until
-            somebody confirms them; what tools return, web pages included, is of the origin tool.
-            None: all memories are found at once.
-        pii: what is done to a text with personal data in it, before a model, embedder, queue or
-            disk sees it: "mask" it, "drop" the text, or "refuse" it with InvalidInput (in a
-            transcript: leave the message out and warn). Or in full, `{"mode": "mask", "kinds":
-            ["email", "phone"], "regions": ["DE"], "file": "own.toml"}`: kinds are email, phone,
-            card, iban, ip, national_id and those of the file (all, where none is named); regions
-            are the countries whose phone numbers are recognized without a country code; the file is
-            a TOML table of `[[pii]]` with `kind` and `pattern`, a regular expression. None:
-            nothing. Needs the extra [pii].
-        rerank: a LiteLLM rerank model, or local/ and a cross-encoder of fastembed, that reorders
-            the best hits; where it is not at its usual place, `{"model": "hosted_vllm/any",
+        quarantine: origins (tool, agent, user, import) whose new memories are hidden until somebody
+            confirms them. Everything a tool returns, web pages included, has the origin "tool".
+            None: no quarantine.
+        pii: what to do with personal data before a model, embedder, queue or disk sees it: "mask"
+            it, "drop" the text, or "refuse" the text with InvalidInput (in a transcript, the
+            message is left out with a warning). In full: `{"mode": "mask", "kinds": ["email",
+            "phone"], "regions": ["DE"], "file": "own.toml"}`. Kinds are email, phone, card, iban,
+            ip, national_id and those of the file (default: all); regions are countries whose phone
+            numbers are recognized without a country code; the file is a TOML table of `[[pii]]`
+            with `kind` and `pattern`, a regular expression. None: nothing. Needs the extra [pii].
+        rerank: the model that reorders the best hits: a LiteLLM rerank model, or "local/" and a
+            cross-encoder of fastembed; for a server of your own `{"model": "hosted_vllm/any",
             "api_base": "http://…"}`.
-        worker: whether this process works on the queue; False leaves it to `kagent-memory worker`.
-        postgres_schema: the schema of Postgres that holds our tables.
-        encryption_keys: encrypts what memories say: id:key, the key 32 random bytes in Base64;
-            after commas further ones, which open what they once encrypted. Never in the URI, best
-            in the environment. Needs the extra [encryption].
-        handover_floor: what is put before a model, by prefetch and load_memory, is nothing unless
-            one of the first five hits has this relevance (0 to 1); 0: off.
-        ttl_days_by: `ttl_days` by type and by tag: a mapping such as `{"episodic": 30,
-            "tag=invoice": 3650}`. Tags come before types; of several tags that a memory has, the
-            first named here counts.
-        short_term_hours: hours that what is learnt from a session is kept for that session only;
-            meanwhile what proves important or is repeated elsewhere becomes a long-term memory. 0:
-            all is long-term at once. "tiers": 24. See docs/how-to/keeping.md.
-        popular_after: deliveries that let the prune extend an expired memory instead of deleting
-            it.
-        half_life_days: the prune erases what has faded: a memory's own importance, halved every so
-            many days in which it was not added, changed or delivered, is below 0.05, after one
-            half-life at the earliest. 0: nothing fades. "tiers": 30.
-        max_memories: the most visible memories that a prune leaves in one scope; beyond it the
-            least important are erased, pinned ones never. 0: no bound. "tiers": 10,000.
-        prune_every_hours: hours between two prunes in the background; 0: none. "tiers": 168.
-        secrets_file: a TOML table of further vendors' secrets to mask, in the form of
+        worker: True if this process works on the queue; False leaves it to `kagent-memory worker`.
+        postgres_schema: the Postgres schema of the tables.
+        encryption_keys: keys that encrypt the content of memories: `id:key`, each key 32 random
+            bytes in Base64, separated by commas. The first one encrypts, the others only decrypt.
+            Not allowed in the URI; best kept in the environment. Needs the extra [encryption].
+        handover_floor: the relevance (0 to 1) that one of the first five hits must reach, or
+            prefetch and load_memory give the model nothing; 0: off.
+        ttl_days_by: `ttl_days` by type and tag, a mapping such as `{"episodic": 30, "tag=invoice":
+            3650}`. Tags come before types; if several tags of a memory match, the first one here
+            counts.
+        short_term_hours: hours for which a memory learned from a session is visible in that session
+            only, unless it proves important or is repeated elsewhere and becomes long-term. 0: all
+            memories are long-term at once. "tiers": 24. See docs/how-to/keeping.md.
+        popular_after: deliveries after which the prune extends an expired memory instead of
+            deleting it.
+        half_life_days: days in which the importance of an unused memory halves; the prune deletes
+            memories below 0.05, after one half-life at the earliest. 0: nothing fades. "tiers": 30.
+        max_memories: the most visible memories that a prune leaves in a scope; it deletes the least
+            important ones beyond, but never pinned ones. 0: no limit. "tiers": 10,000.
+        prune_every_hours: hours between prunes in the background; 0: none. "tiers": 168.
+        secrets_file: a TOML table of further vendors' secrets to mask, like
             `redaction/vendors.toml`.
-        dimensions: numbers in a vector, requested from the embedder; longer vectors are cut and
-            normalised, shorter ones refused. None: as many as the model returns.
+        dimensions: the dimensions requested from the embedder; longer vectors are cut and
+            normalised, shorter ones refused. None: the model's own.
         batch_size: texts in one call of the embedder.
-        cache_mb: memory for the word indexes of the scopes searched last, in MiB; as much again for
-            their vectors, and a quarter as much for the vectors embedded last, each for ten
-            minutes. What was searched last stays, however large it is.
-        max_content_bytes: the longest content, in bytes of UTF-8, that an explicit add accepts.
-        model_timeout_seconds: the longest that one attempt at a language model or embedder may
-            take.
-        search_timeout_seconds: the longest that a search waits for each model that helps it (query
-            embedding, rewriting, reranking), all attempts together; after it the search goes on
-            without that model.
-        keep_turns: whether what was said is kept beside the facts that a model finds in it, as
-            their source; with short-term memory it never is. See docs/how-to/learning.md.
-        gate: whether greetings, thanks and general questions are kept from prefetch and preload.
-        rewrite: whether the model completes a query before it is searched. Needs llm.
+        cache_mb: memory in MiB for the word indexes of recently searched scopes; as much again for
+            their vectors, and a quarter as much for recent embeddings, which are kept for ten
+            minutes. The scope searched last always stays.
+        max_content_bytes: the longest content that an explicit add accepts, in bytes of UTF-8.
+        model_timeout_seconds: the time limit of one attempt at a language model or embedder.
+        search_timeout_seconds: the time that a search waits for each model that helps it (query
+            embedding, rewriting, reranking), all attempts together; then it goes on without.
+        keep_turns: True to keep what was said as the source of the facts that a model extracts; it
+            has no effect on short-term memory. See docs/how-to/learning.md.
+        gate: True to skip prefetch and preload for greetings, thanks and general questions.
+        rewrite: True to let the model complete a query before the search. Needs llm.
         pool_size: the most connections to Postgres.
-        statement_timeout_seconds: the longest that Postgres may work on one statement; a connection
-            that stays silent 2 s longer is given up. Migrations may take longer.
-        read_uri: a streaming standby of the Postgres that the URI names; searches and lists are
-            read from it as long as it holds what this process wrote, and from the primary
-            otherwise.
-        rls: switches row level security on in Postgres, so that the database itself keeps scopes
-            apart; once it is on, every process finds out, and leaving it out does not switch it
-            off.
+        statement_timeout_seconds: the time limit of a statement in Postgres, migrations excepted; a
+            connection that stays silent 2 s longer is closed.
+        read_uri: a streaming standby of the primary Postgres. Searches and lists read from it while
+            it has everything that this process wrote, otherwise from the primary.
+        rls: True to switch on row level security in Postgres, so that the database itself keeps
+            scopes apart. It stays on for all processes, also those that leave this out.
     """
 
     embedding: Annotated[str | EmbeddingConfig | None, BeforeValidator(_configured)] = None
@@ -261,7 +252,7 @@ class MemorySettings:
     @model_validator(mode="before")
     @classmethod
     def _with_policy(cls, given: Any) -> Any:
-        """Add the policy's values to the given ones, which win."""
+        """Add the policy's defaults to the given values."""
         values: dict[str, Any] = dict(
             (given.kwargs or {}) if isinstance(given, ArgsKwargs) else given
         )
@@ -269,15 +260,14 @@ class MemorySettings:
 
     @classmethod
     def from_kagent(cls, config: object) -> Self | None:
-        """The settings that kagent's configuration means: 768 dimensions and a floor of 0.3, as its
-        runtime has them.
+        """Return the settings for kagent's configuration, with the 768 dimensions and the
+        `min_score` of 0.3 of its runtime.
 
         Args:
-            config: the controller's `memory` block, its whole config.json, or the text of one of
-                these.
+            config: the controller's `memory` block, its whole config.json, or the text of either.
 
         Returns:
-            None when kagent's configuration leaves memory off.
+            None if the configuration leaves memory off.
 
         Raises:
             ConfigurationError: a value does not fit, or the model's provider has no embeddings.
@@ -286,7 +276,7 @@ class MemorySettings:
         return None if options is None else cls().updated(options)
 
     def differences(self, other: MemorySettings) -> dict[str, Any]:
-        """Return the settings whose values are not those of the other ones, by name."""
+        """Return the settings that differ from `other`, by name."""
         return {
             field.name: value
             for field in fields(self)
@@ -294,8 +284,9 @@ class MemorySettings:
         }
 
     def updated(self, options: Mapping[str, Any]) -> Self:
-        """These settings with some of them replaced; another policy brings its own values for all
-        that is as the former had it.
+        """Return these settings with some replaced.
+
+        A new policy also replaces the values that were defaults of the old one.
 
         Raises:
             ConfigurationError: an unknown name or a value that does not fit.
@@ -320,11 +311,11 @@ def compose(
     options: Mapping[str, Any],
     environ: Mapping[str, str],
 ) -> tuple[str, MemorySettings]:
-    """Return the store's URI and its settings: arguments win over the URI's query, that over the
-    environment.
+    """Return the URI of the store and its settings.
 
-    `settings`, when given, stands in for the environment. Query parameters that name no setting
-    stay in a Postgres URI, for libpq.
+    Arguments win over query parameters of the URI, and those over the environment, for which
+    `settings` stands in if it is given. Query parameters of a Postgres URI that name no setting are
+    left to libpq.
 
     Raises:
         ConfigurationError: no URI, an environment that does not tell which store, an unknown
@@ -341,7 +332,7 @@ def compose(
         for name, value in environ.items()
         if name.startswith(PREFIX) and settings is None
     }
-    # a warning only: Kubernetes makes variables of services' names
+    # only a warning, because Kubernetes sets variables named after services
     for name in sorted(named.keys() - known - {"uri"}):
         if near := get_close_matches(name, known, n=1, cutoff=NEAR):
             wrong, right = f"{PREFIX}{name.upper()}", f"{PREFIX}{near[0].upper()}"
@@ -363,25 +354,24 @@ def compose(
             )
     if others:
         bare = f"{bare}?{urlencode(others, quote_via=quote)}"
-    # at once: what is set anywhere counts before what a policy says that is chosen elsewhere
+    # in one step, so that an explicit value from any source wins over a policy from another
     stated = {name: value for name, value in {**named, **given}.items() if name in known}
     return bare, base.updated({**stated, **options})
 
 
 def scheme_of(uri: str) -> str:
-    """Return the scheme of a URI; "" when it has none.
+    """Return the scheme of a URI, or "".
 
     Raises:
-        ConfigurationError: it cannot be read as a URI.
+        ConfigurationError: the text is no valid URI.
     """
     try:
         return urlsplit(uri).scheme
-    except ValueError:  # its text may hold the password
+    except ValueError:  # not its text, which may hold the password
         raise ConfigurationError(
-            "Invalid URI. A server is postgresql://user:password@host:5432/database; [ ] stand "
-            "around an IPv6 "
-            "address alone, and in a user or password they are written %5B %5D, and @ : / as "
-            "%40 %3A %2F."
+            "Invalid URI. A server is postgresql://user:password@host:5432/database. Only an IPv6 "
+            "address has [ ] around it; in a user or password write [ ] @ : / as "
+            "%5B %5D %40 %3A %2F."
         ) from None
 
 
@@ -396,22 +386,22 @@ def _checked(uri: object) -> str:
             "libsql:////var/lib/memory.db), "
             "a database server postgresql://host/database."
         )
-    if hint := _foreign(uri):  # in words of our own: the URI may hold a password
+    if hint := _foreign(uri):  # does not quote the URI, which may hold a password
         raise ConfigurationError(hint)
-    if scheme_of(uri) not in ("http", "https"):  # a server of ours opens its store itself
+    if scheme_of(uri) not in ("http", "https"):  # our server opens its own store
         registered_store(uri)
     return uri
 
 
 def registered_store(uri: str) -> EntryPoint:
-    """Return what opens a store of this URI.
+    """Return the entry point of the store that opens this URI.
 
     Raises:
-        ConfigurationError: nothing does.
+        ConfigurationError: no installed store does.
     """
     scheme = scheme_of(uri).removeprefix("kagent+")
     if scheme in ("libsql+http", "libsql+https"):
-        scheme = "libsql"  # how its server is reached makes no other store
+        scheme = "libsql"  # only the transport differs
     registered = registered_stores()
     if scheme not in registered:
         raise ConfigurationError(
@@ -424,15 +414,13 @@ def registered_store(uri: str) -> EntryPoint:
 
 @cache
 def registered_stores() -> Mapping[str, EntryPoint]:
-    """Return the entry points of stores by scheme, read once from the installed distributions."""
+    """Return the entry points of all installed stores by URI scheme."""
     points = sorted(entry_points(group=STORES), key=lambda point: point.value, reverse=True)
     return {point.name: point for point in points}
 
 
 def _foreign(uri: str) -> str | None:
-    """Return what to write instead of a libSQL server's URI that another library takes; None: it is
-    ours.
-    """
+    """Return advice for a libSQL server URI in another library's form; None if the URI is fine."""
     parts = urlsplit(uri.removeprefix("kagent+"))
     is_turso = (parts.hostname or "").endswith(TURSO)
     names_server = bool(parts.netloc) or parts.scheme != "libsql"
@@ -440,8 +428,7 @@ def _foreign(uri: str) -> str | None:
     if (is_turso or is_libsql) and (not _is_libsql_server(uri) or "@" in parts.netloc):
         return (
             "A libSQL server is libsql://host?authToken=…, or libsql+http://host:port without "
-            "TLS, and "
-            "no user and no password stand in it; a file is libsql:///memory.db."
+            "TLS, with no user or password in it; a file is libsql:///memory.db."
         )
     return None
 
@@ -452,7 +439,7 @@ def _is_libsql_server(uri: str) -> bool:
 
 
 def _known_names(wrong: str, known: Iterable[str]) -> str:
-    """Return advice that replaces an unknown name."""
+    """Return a suggestion for an unknown name, or the known ones."""
     near = get_close_matches(wrong, known, n=1, cutoff=NEAR)
     return f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}."
 
@@ -461,7 +448,7 @@ def _default_uri(environ: Mapping[str, str]) -> str:
     if f"{PREFIX}URI" in environ:
         if uri := environ[f"{PREFIX}URI"].strip():
             return uri
-        # a variable that somebody forgot to fill: a file of ours would be lost with its container
+        # probably forgotten: a default file would be lost with its container
         raise ConfigurationError(
             f"{PREFIX}URI is set, but empty; name a store in it, {DEFAULT_URI} say, or unset it."
         )

@@ -1,4 +1,4 @@
-"""kagent's memory configuration, the controller's JSON, read as settings. Pure."""
+"""Read kagent's memory configuration, the controller's JSON, as settings."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ WITHOUT_EMBEDDINGS = frozenset({"anthropic", "gemini_anthropic", "sap_ai_core"})
 class EmbeddingConfig(BaseModel):
     """An embedding model as kagent's configuration names it.
 
-    The provider may also be called `type`; `provider` wins when both are there. Keys that are not
-    known here are ignored with a warning, so that a newer controller's configuration still loads.
+    `type` is another name of `provider`, which wins if both are given. Unknown keys are ignored
+    with a warning, so that the configuration of a newer controller still loads.
 
     Attributes:
-        provider: kagent's name of it: openai, azure_openai, ollama, gemini, vertex_ai (or
+        provider: kagent's name of the provider: openai, azure_openai, ollama, gemini, vertex_ai (or
             gemini_vertex_ai), bedrock, foundry, or one of LiteLLM's.
         model: the model; a name with a "/" is taken as LiteLLM's own.
-        base_url: where the provider is reached, when it is not at its usual place.
-        api_key_passthrough: accepted, for kagent's JSON has it; memory also works when no caller is
-            there whose token could be passed on, so the key always comes from the provider's
-            environment variable.
-        endpoint, deployment, api_version: Azure's; the deployment takes the place of the model.
+        base_url: the URL of the provider, if it is not the usual one.
+        api_key_passthrough: accepted because kagent's JSON has it, and without effect: memory also
+            works without a caller whose token it could pass on, so the key always comes from the
+            provider's environment variable.
+        endpoint, deployment, api_version: for Azure; the deployment replaces the model.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", protected_namespaces=())
@@ -69,7 +69,7 @@ class EmbeddingConfig(BaseModel):
 
     @classmethod
     def parsed(cls, value: object) -> Self:
-        """Return the configuration in kagent's JSON.
+        """Parse kagent's JSON.
 
         Raises:
             ConfigurationError: a key is missing or does not fit, or the provider has no embeddings.
@@ -78,18 +78,18 @@ class EmbeddingConfig(BaseModel):
 
 
 class _MemoryBlock(BaseModel):
-    """The block `memory` of the controller's configuration."""
+    """The `memory` block of the controller's configuration."""
 
     ttl_days: StrictInt | None = None
     embedding: EmbeddingConfig | None = None
 
 
 def options(config: object) -> dict[str, Any] | None:
-    """Return the settings that a kagent configuration means; None when it leaves memory off.
+    """Return the settings for a kagent configuration; None if it leaves memory off.
 
     Args:
         config: the controller's `memory` block (`{}` is on, None is off), its whole config.json, or
-            the text of one of these.
+            the text of either.
 
     Raises:
         ConfigurationError: a value does not fit, or the provider has no embeddings.
@@ -112,7 +112,7 @@ def options(config: object) -> dict[str, Any] | None:
 
 
 def _memory_of(document: Mapping[str, object]) -> object:
-    """Return the block of a whole config.json; else the document itself, which is the block."""
+    """Return the `memory` block of a whole config.json; any other document is the block itself."""
     is_whole = "memory" in document or "model" in document
     return document.get("memory") if is_whole else document
 
