@@ -26,7 +26,6 @@ class ThreadsafeMemories(Memories):
     """
 
     def __init__(self, thread: LoopThread[Memories]) -> None:
-        super().__init__(None)
         self._thread = thread
 
     @override

@@ -18,8 +18,8 @@ from ..redaction.personal_data import WITHOUT_LIBRARIES, PersonalData
 from ..stores.filter_match import is_visible
 from ..stores.planning import said, slot_of, was_to_replace
 from ..stores.values import Whole, every_state
-from .components import Components
 from .findings import Audit, Defect, Finding
+from .opened import Opened
 
 PART = 200
 CANDIDATES = 10  # older memories that a suspect of a recall loop is compared with
@@ -30,14 +30,14 @@ Key: TypeAlias = Callable[[Memory], Hashable]
 
 
 async def audit_scope(
-    parts: Components, scope: Scope, *, defects: Sequence[Defect], most: int
+    memories: Opened, scope: Scope, *, defects: Sequence[Defect], most: int
 ) -> Audit:
     """Audit one scope, all of whose memories are held meanwhile."""
-    store = parts.store.memories
+    store = memories.store.memories
     ids, every = await store.kept(scope, Filter()), list[Whole]()
     for part in batched(ids, PART):
         every += await store.whole(scope, part)
-    contents, counts, findings = Contents(parts, every), Counter[Defect](), list[Finding]()
+    contents, counts, findings = Contents(memories, every), Counter[Defect](), list[Finding]()
     if "recall_loop" in defects:
         await contents.match(scope)
     size = sum(len(whole.memory.content) * (1 + len(whole.revisions)) for whole in every)
@@ -57,15 +57,15 @@ class Contents:
     of its name.
     """
 
-    def __init__(self, parts: Components, every: Sequence[Whole]) -> None:
-        self.parts, self.all, self.now = parts, every, parts.clock()
+    def __init__(self, memories: Opened, every: Sequence[Whole]) -> None:
+        self.memories, self.all, self.now = memories, every, memories.clock()
         self.visible = [whole.memory for whole in every if is_visible(whole.memory, self.now)]
         self.suspects = [each for each in self.visible if each.origin in ("agent", "tool")]
         self.matches: Sequence[Iterable[str]] = ()
 
     async def match(self, scope: Scope) -> None:
         """Ask the store for what the suspects of a recall loop may repeat."""
-        view = await self.parts.store.memories.view(scope, now=self.now)
+        view = await self.memories.store.memories.view(scope, now=self.now)
         queries = [query_terms(memory.content) for memory in self.suspects]
         answers = await view.texts(queries, limit=CANDIDATES)
         self.matches = [view.index.ids_of(answer.matches.rows) for answer in answers]
@@ -107,7 +107,7 @@ class Contents:
 
     def secret(self) -> Evidence:
         """Find secrets that our redaction knows, or the store's own in its place."""
-        own = self.parts.redactors.secrets
+        own = self.memories.redactors.secrets
         masks = [own] if own is redact else [own, redact]
         return self._holding(lambda text: ["secret" for mask in masks if mask(text) != text])
 
@@ -115,7 +115,7 @@ class Contents:
         """Find personal data; without the setting `pii` only the kinds that no library is needed
         for.
         """
-        rules, secrets = self.parts.settings.pii, self.parts.redactors.secrets
+        rules, secrets = self.memories.settings.pii, self.memories.redactors.secrets
         data = (
             PersonalData(rules.kinds, regions=rules.regions, table=rules.file)
             if rules is not None

@@ -13,7 +13,7 @@ from ..errors import KagentMemoryError
 from ..records import Filter, new_id
 from ..stores.base import MemoryStore
 from ..stores.encryption import KeyRing
-from .components import Components
+from .opened import Opened
 
 PROBE_SECONDS = 45  # for a model to answer
 LOOKED_AT = 1000  # jobs; and scopes, for memories without vectors
@@ -73,18 +73,20 @@ class Ping(BaseModel):
     ok: bool
 
 
-async def diagnose(parts: Components) -> Sequence[Diagnosis]:
+async def diagnose(memories: Opened) -> Sequence[Diagnosis]:
     """Look at every part of memories that are open."""
-    store, embedder, model = await asyncio.gather(_store(parts), _embedder(parts), _model(parts))
+    store, embedder, model = await asyncio.gather(
+        _store(memories), _embedder(memories), _model(memories)
+    )
     return [*store, *embedder, model]
 
 
-async def _store(parts: Components) -> list[Diagnosis]:
-    store = parts.store
+async def _store(memories: Opened) -> list[Diagnosis]:
+    store = memories.store
     try:
         about = await store.memories.about()
         findings = [
-            *_database(parts.location, about),
+            *_database(memories.location, about),
             await _tried(
                 "permissions",
                 store.queue.lease("doctor", new_id(), seconds=1),
@@ -92,16 +94,16 @@ async def _store(parts: Components) -> list[Diagnosis]:
             )
             if "lacking" not in about
             else bad("permissions", f"Missing: {about['lacking']}."),
-            await check_queue(parts),
+            await check_queue(memories),
         ]
-        if lacking := await _unembedded(parts):
+        if lacking := await _unembedded(memories):
             text = f"Memories of {lacking} scope(s) have no vector and are found by words alone."
             findings.append(note("vectors", text))
-        if parts.settings.read_uri:
+        if memories.settings.read_uri:
             findings.append(await _standby(store.memories))
     except KagentMemoryError as error:
         return [bad("database", error)]
-    return [*findings, *await _encryption(parts)]
+    return [*findings, *await _encryption(memories)]
 
 
 def _database(location: str, about: Mapping[str, str]) -> list[Diagnosis]:
@@ -136,19 +138,19 @@ async def _standby(memories: MemoryStore) -> Diagnosis:
     return note("standby", text)
 
 
-async def check_queue(parts: Components) -> Diagnosis:
+async def check_queue(memories: Opened) -> Diagnosis:
     """Report the jobs that wait, and why.
 
     Raises:
         StoreError: the queue cannot be read.
     """
-    jobs = parts.store.queue.jobs
+    jobs = memories.store.queue.jobs
     if dead := await jobs(state="dead", limit=LOOKED_AT, payloads=False):
         told = f"At least {len(dead)} dead letter(s), accepted and never taken in: {dead[0].error}"
         return bad("queue", told)
     queued = await jobs(state="queued", limit=LOOKED_AT, payloads=False)
     if failing := [job for job in queued if job.error]:
-        waited = parts.clock() - min(job.created_at for job in failing)
+        waited = memories.clock() - min(job.created_at for job in failing)
         text = (
             f"At least {len(failing)} job(s) wait to be tried again, the oldest for "
             f"{waited.total_seconds() / 3600:.1f} h: {failing[0].error}"
@@ -157,37 +159,37 @@ async def check_queue(parts: Components) -> Diagnosis:
     return Diagnosis("queue", "ok", "No dead letters, and nothing that waits to be tried again.")
 
 
-async def _unembedded(parts: Components) -> int:
+async def _unembedded(memories: Opened) -> int:
     """Return how many of the first scopes hold memories without a vector of the embedder."""
-    memories, own = parts.store.memories, parts.vectors
-    for space in await memories.spaces.all():
+    kept, own = memories.store.memories, memories.vectors
+    for space in await kept.spaces.all():
         if own is not None and space.name == own.name and space.state == "current":
-            scopes = await parts.store.scopes(limit=LOOKED_AT)
-            return len(await memories.lacking_vectors(scopes, space.number, now=parts.clock()))
+            scopes = await memories.store.scopes(limit=LOOKED_AT)
+            return len(await kept.lacking_vectors(scopes, space.number, now=memories.clock()))
     return 0
 
 
-async def _encryption(parts: Components) -> list[Diagnosis]:
+async def _encryption(memories: Opened) -> list[Diagnosis]:
     """Return whether what some scopes keep can be read with the keys of this process."""
-    reader, now = parts.store.memories.reader, parts.clock()
+    reader, now = memories.store.memories.reader, memories.clock()
     try:
-        for scope in await parts.store.scopes(limit=DECRYPTED_SCOPES):
+        for scope in await memories.store.scopes(limit=DECRYPTED_SCOPES):
             await reader.list(scope, filter=Filter(), order="newest", limit=1, cursor=None, now=now)
     except KagentMemoryError as error:
         return [bad("encryption", error)]
-    ring = KeyRing.parse(parts.settings.encryption_keys)
+    ring = KeyRing.parse(memories.settings.encryption_keys)
     text = f"What is written is encrypted with the key {ring.current!r}." if ring else ""
     return [Diagnosis("encryption", "ok", text)] if ring else []
 
 
-async def _embedder(parts: Components) -> list[Diagnosis]:
-    if parts.vectors is None:
+async def _embedder(memories: Opened) -> list[Diagnosis]:
+    if memories.vectors is None:
         return [note("embedder", "None: search is by keywords.")]
-    return [await _tried("embedder", parts.vectors.ping(), "It answered a probe.")]
+    return [await _tried("embedder", memories.vectors.ping(), "It answered a probe.")]
 
 
-async def _model(parts: Components) -> Diagnosis:
-    providers = parts.providers
+async def _model(memories: Opened) -> Diagnosis:
+    providers = memories.providers
     if not providers.allow_model:
         return Diagnosis("model", "note", "Off: turns are stored as they are said.")
     if providers.llm is None:

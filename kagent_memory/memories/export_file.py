@@ -38,7 +38,7 @@ from ..stores.planning import checked
 from ..stores.spaces import EXTERNAL, checked_vector, external_name
 from ..stores.values import Batch, Whole, with_after
 from .caller_vectors import is_kept
-from .components import Components
+from .opened import Opened
 
 PART = 200
 MAX_LINE_BYTES = 64 * 2**20
@@ -272,25 +272,25 @@ def _checked_line(line: Line) -> Line:
 
 
 async def export(
-    parts: Components, scopes: AsyncIterable[Scope], *, vectors: bool
+    memories: Opened, scopes: AsyncIterable[Scope], *, vectors: bool
 ) -> AsyncGenerator[str]:
     """Yield all memories of some scopes as lines; see `Memories.export`."""
-    await parts.deliveries.flush()
-    store = parts.store.memories
-    every = await store.spaces.all() if vectors else ()
-    spaces = [space for space in every if space.name.startswith(EXTERNAL)]
-    head = Head(format="kagent-memory", version=1, exported_at=parts.clock())
+    await memories.deliveries.flush()
+    store = memories.store.memories
+    all_spaces = await store.spaces.all() if vectors else ()
+    spaces = [space for space in all_spaces if space.name.startswith(EXTERNAL)]
+    head = Head(format="kagent-memory", version=1, exported_at=memories.clock())
     yield head.model_dump_json()
     count = 0
     async for scope in scopes:
         ids = await store.kept(scope, Filter())
         for part in batched(ids, PART):
-            memories = await store.whole(scope, part)
+            every = await store.whole(scope, part)
             kept = [
                 (space.name, await store.vectors(scope, space.number, part)) for space in spaces
             ]
-            count += len(memories)
-            for line in await run_in_thread(READ, _lines, scope, memories, kept):
+            count += len(every)
+            for line in await run_in_thread(READ, _lines, scope, every, kept):
                 yield line
     yield End(memories=count).model_dump_json()
 

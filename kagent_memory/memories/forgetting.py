@@ -126,7 +126,7 @@ class Forgetting(Opened):
             "created_after": after,
             "created_before": before,
         }
-        parts, condition = self.parts, _joined(filter or Filter(), named, tag)
+        condition = _joined(filter or Filter(), named, tag)
         has_conditions = filter is not None or condition != Filter()
         if sum((ids is not None, has_conditions, everything)) != 1 or not (ids is None or ids):
             raise InvalidInput(ONE_OF_THREE)
@@ -135,20 +135,20 @@ class Forgetting(Opened):
                 "The filter lets every memory through; say everything=True to erase them all."
             )
         erased: dict[str, None] = {}
-        with parts.operation("delete_memory", scope):
+        with self.operation("delete_memory", scope):
             steps: Sequence[Selection] = (
-                await self._steps(scope, parts.masked_filter(condition), everything=everything)
+                await self._steps(scope, self.masked_filter(condition), everything=everything)
                 if ids is None
                 else [{"ids": ids}]
             )
             try:
                 for which in steps:
-                    gone = await parts.store.forget(
-                        scope, **which, dry_run=dry_run, who=who, now=parts.clock()
+                    gone = await self.store.forget(
+                        scope, **which, dry_run=dry_run, who=who, now=self.clock()
                     )
                     erased |= dict.fromkeys(gone)
             finally:  # a part may be gone though another failed
-                parts.forget_vectors()
+                self.forget_vectors()
         if missing := sorted({*(ids or ())} - erased.keys()):
             others = " The others were erased." if erased and not dry_run else ""
             raise NotFound(f"No memory {', '.join(missing)} in this scope.{others}")
@@ -157,7 +157,7 @@ class Forgetting(Opened):
 
     async def _linked(self, scope: Scope, ids: Sequence[str]) -> tuple[str, ...]:
         """Return the visible memories that these are linked with, without themselves."""
-        memories, now, links = self.parts.store.memories, self.parts.clock(), set[str]()
+        memories, now, links = self.store.memories, self.clock(), set[str]()
         for batch in batched(ids, PART):
             stored = await memories.get(scope, batch, now=now, superseded=True)
             links.update(*(memory.links for memory in stored.values()))
@@ -175,7 +175,7 @@ class Forgetting(Opened):
         if author is not None and condition == Filter(session_id=session_id, author=author):
             # first: what a job takes in meanwhile is among the memories then
             event_ids = await self._queued(scope, session_id, author)
-        ids = await self.parts.store.memories.kept(scope, condition)
+        ids = await self.store.memories.kept(scope, condition)
         steps: list[Selection] = [{"ids": batch} for batch in batched(ids, PART)]
         # A whole session and a whole scope take along what is queued of them, in the transaction of
         # the last part.
@@ -187,7 +187,7 @@ class Forgetting(Opened):
 
     async def _queued(self, scope: Scope, session_id: str | None, author: str) -> Sequence[str]:
         """Return the events of what an author says in the queue: it must not be ingested later."""
-        jobs = await self.parts.store.queue.jobs(scope=scope, limit=MAX_JOBS)
+        jobs = await self.store.queue.jobs(scope=scope, limit=MAX_JOBS)
         event_ids = {
             message.get("event_id")
             for job in jobs
@@ -204,7 +204,7 @@ class Forgetting(Opened):
         Raises:
             NotFound: none of this id waits, or it has expired.
         """
-        waiting = await self.parts.get(scope, id, quarantined=True)
+        waiting = await self.stored(scope, id, quarantined=True)
         return (await self.forget(scope, waiting.id, who=who)).ids
 
     @verb("POST /tenants/forget", durable=True)
@@ -236,15 +236,14 @@ class Forgetting(Opened):
             while not erased.done:
                 erased += await self.forget_tenant(tenant, limit=PART, who=who)
             return erased
-        parts = self.parts
-        with parts.operation("delete_memory"):
-            await parts.deliveries.flush()
+        with self.operation("delete_memory"):
+            await self.deliveries.flush()
             try:
-                return await parts.store.forget_tenant(
-                    tenant, limit=min(limit or 1, PART), who=who, now=parts.clock()
+                return await self.store.forget_tenant(
+                    tenant, limit=min(limit or 1, PART), who=who, now=self.clock()
                 )
             finally:
-                parts.forget_vectors()
+                self.forget_vectors()
 
     @verb("GET /receipts")
     async def receipts(
@@ -257,8 +256,8 @@ class Forgetting(Opened):
             after: only receipts with a higher number.
             limit: how many at most.
         """
-        chain = chain_id(self.parts.settings.tenant if tenant is None else tenant)
-        return await self.parts.store.receipts.read(chain, after=after, limit=limit)
+        chain = chain_id(self.settings.tenant if tenant is None else tenant)
+        return await self.store.receipts.read(chain, after=after, limit=limit)
 
     @verb("GET /receipts/check")
     async def check_receipts(self, *, tenant: Name | None = None) -> ReceiptCheck:
@@ -268,7 +267,7 @@ class Forgetting(Opened):
         Args:
             tenant: which one's; None: of all tenants.
         """
-        receipts, count = self.parts.store.receipts, 0
+        receipts, count = self.store.receipts, 0
         wrong, heads = defaultdict[str, list[str]](list), dict[str, str]()
         for id in await receipts.chains() if tenant is None else [chain_id(tenant)]:
             chain, last = await receipts.chain(id), None

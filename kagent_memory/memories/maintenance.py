@@ -7,16 +7,14 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from .. import telemetry
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError
 from ..ingestion import reembedding
 from ..ingestion.reembedding import Reembedded
 from ..models.embedding import open_embedder
 from ..records import Change, Scope, Scopes
-from ..retention.prune import Prune
 from ..retrieval.embedding_spaces import StoreEmbedder
-from ..stores.values import Job, JobState, Pruned, Rotated, ScopeStats
+from ..stores.values import Rotated, ScopeStats
 from .audit import audit_scope
 from .diagnosis import Diagnosis, diagnose
 from .export_file import READ, ExportFile, export
@@ -33,10 +31,8 @@ class Maintenance(Opened):
     @verb("GET /stats")
     async def stats(self, scope: Scope) -> ScopeStats:
         """Return counts of the scope."""
-        popular_after = self.parts.settings.popular_after
-        return await self.parts.store.stats(
-            scope, now=self.parts.clock(), popular_after=popular_after
-        )
+        popular_after = self.settings.popular_after
+        return await self.store.stats(scope, now=self.clock(), popular_after=popular_after)
 
     @verb("GET /scopes")
     async def scopes(
@@ -57,102 +53,7 @@ class Maintenance(Opened):
             after: only those after this one: the last of the page before.
             limit: how many at most.
         """
-        return await self.parts.store.scopes(
-            tenant=tenant, user=user, app=app, after=after, limit=limit
-        )
-
-    @verb("GET /jobs")
-    async def jobs(
-        self,
-        *,
-        scope: Scope | None = None,
-        tenant: Name | None = None,
-        user: Name | None = None,
-        app: Name | None = None,
-        state: JobState | None = None,
-        limit: int = 100,
-        id: str | None = None,
-        payloads: bool = True,
-    ) -> Sequence[Job]:
-        """Return queued, running and dead jobs, oldest first.
-
-        Args:
-            scope: whose; None: everybody's.
-            tenant: only those of scopes with this tenant.
-            user: only those of scopes with this user.
-            app: only those of scopes with this app.
-            state: only those in this state.
-            limit: how many at most.
-            id: only the job of this id.
-            payloads: also read what they carry, which may be much; a server keeps it to itself.
-        """
-        return await self.parts.store.queue.jobs(
-            scope=scope,
-            tenant=tenant,
-            user=user,
-            app=app,
-            state=state,
-            limit=limit,
-            id=id,
-            payloads=payloads,
-        )
-
-    @verb("POST /jobs/{job_id}/retry", durable=True)
-    async def retry_job(self, job_id: str) -> None:
-        """Queue a dead letter again.
-
-        Raises:
-            NotFound: no such dead letter.
-        """
-        await self.parts.store.queue.retry(job_id, now=self.parts.clock())
-        self.parts.worker.wake()
-
-    @verb("DELETE /jobs/{job_id}", durable=True)
-    async def drop_job(self, job_id: str) -> None:
-        """Delete a job that is not running.
-
-        Raises:
-            NotFound: no such job.
-        """
-        await self.parts.store.queue.drop(job_id)
-
-    @verb("POST /prune", durable=True)
-    async def prune(self, *, dry_run: bool = False) -> Pruned:
-        """Delete what has expired and extend what is popular, in every scope; then erase what has
-        outlived its use, where the policy says so, and evict the least important from scopes that
-        hold more than `max_memories`.
-
-        Expired and delivered fewer than `popular_after` times since its last extension: deleted. As
-        often or more: extended by its own TTL, and its count begins anew. Pinned memories stay.
-
-        A dry run counts what would be extended as gone already when it looks for scopes that hold
-        too many.
-
-        Args:
-            dry_run: only say what would be done.
-
-        Returns:
-            The counts, and a reason for each memory that goes.
-        """
-        parts = self.parts
-        # what is popular by now must not be deleted for a count that waits
-        await parts.deliveries.flush()
-        prune = Prune(
-            parts.store.memories,
-            parts.vectors,
-            parts.settings,
-            parts.weights,
-            parts.clock(),
-            dry_run,
-        )
-        pruned = await prune.run()
-        if not dry_run:
-            if pruned.erased:
-                parts.forget_vectors()
-            telemetry.count("prunes")
-            for outcome, number in pruned.counts.items():
-                telemetry.count("pruned_memories", number, outcome=outcome)
-        return pruned
+        return await self.store.scopes(tenant=tenant, user=user, app=app, after=after, limit=limit)
 
     @verb("POST /consolidate", durable=True)
     async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> tuple[Change, ...]:
@@ -165,7 +66,7 @@ class Maintenance(Opened):
         Raises:
             ModelError: the model is unavailable, or its answer cannot be used; nothing changes.
         """
-        return tuple(await self.parts.handlers.consolidate(scope, dry_run=dry_run))
+        return tuple(await self.handlers.consolidate(scope, dry_run=dry_run))
 
     @verb("GET /audit")
     async def audit(
@@ -201,7 +102,7 @@ class Maintenance(Opened):
             defect for defect in DEFECTS if defects is None or defect in defects
         ]
         if isinstance(scope, Scope):
-            return await audit_scope(self.parts, scope, defects=wanted, most=most)
+            return await audit_scope(self, scope, defects=wanted, most=most)
         total = Audit()
         async for each in self.each_scope(scope):
             total = total.plus(await self.audit(each, defects=wanted, most=most), most)
@@ -251,7 +152,7 @@ class Maintenance(Opened):
             NotFound: the server's caller may not see them.
         """
         scopes = self.each_scope(tenant=tenant, user=user, app=app)
-        async for line in export(self.parts, scopes, vectors=vectors):
+        async for line in export(self, scopes, vectors=vectors):
             yield line
 
     @verb("POST /import")
@@ -280,7 +181,7 @@ class Maintenance(Opened):
             ConfigurationError: the store cannot import.
         """
         file = await run_in_thread(READ, ExportFile.checked, Path(path), tenant)
-        return await import_file(self.parts, file, dry_run=dry_run, progress=progress)
+        return await import_file(self, file, dry_run=dry_run, progress=progress)
 
     @verb()
     async def reembed(
@@ -307,35 +208,35 @@ class Maintenance(Opened):
             ModelError: it is unavailable, or answers what cannot be used; call again to go on.
             Conflict: somebody began to replace the embedder by yet another one.
         """
-        parts, settings = self.parts, self.parts.settings
+        settings = self.settings
         choice = settings.embedding if embedding is None else embedding
         embedder = await asyncio.to_thread(open_embedder, choice, settings)  # imports take seconds
         if embedder is None:
             raise ConfigurationError("Name the embedder that the memories are to be embedded by.")
-        successor = StoreEmbedder(parts.store, embedder, settings, replaces=True)
+        successor = StoreEmbedder(self.store, embedder, settings, replaces=True)
         done = await reembedding.reembed(
-            parts.store,
+            self.store,
             successor,
             batch_size=settings.batch_size,
-            clock=parts.clock,
+            clock=self.clock,
             progress=progress or (lambda _: None),
         )
-        if parts.vectors is not None:
-            parts.vectors.succeed(successor)
+        if self.vectors is not None:
+            self.vectors.succeed(successor)
         if not drop_old:
             return done
-        return replace(done, dropped=tuple(await parts.store.memories.spaces.drop_retired()))
+        return replace(done, dropped=tuple(await self.store.memories.spaces.drop_retired()))
 
     @verb()
     async def rotate_keys(self, *, dry_run: bool = False) -> Rotated:
         """Encrypt with the first of the `encryption_keys` whatever it did not encrypt; after an
         interruption the same call goes on.
         """
-        return await self.parts.store.memories.rotate_keys(dry_run=dry_run)
+        return await self.store.memories.rotate_keys(dry_run=dry_run)
 
     @verb("GET /check")
     async def check(self) -> Sequence[Diagnosis]:
         """Look at the database, its rights, queue and keys, the embedder and the model, each of
         which is asked; say what to do about what does not work. Raises nothing of ours.
         """
-        return await diagnose(self.parts)
+        return await diagnose(self)

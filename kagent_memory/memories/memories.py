@@ -36,16 +36,11 @@ from ..retrieval.search import Search, models_until
 from ..settings import MemorySettings, compose
 from ..stores.values import Facets, Order, Page
 from .caller_vectors import for_query
-from .components import (
-    Components,
-    check_gate,
-    choose_models,
-    choose_redactors,
-    open_database,
-)
+from .choices import check_gate, choose_models, choose_redactors, open_database
 from .forgetting import Forgetting
 from .maintenance import Maintenance
 from .opened import utc_now, without_secrets
+from .running import Running
 from .types import Cosine, Count, Hits, Query, Seconds, Vector, WhichScopes
 from .verbs import verb
 from .writing import Writing
@@ -53,7 +48,7 @@ from .writing import Writing
 MAX_SCOPES = 1000
 
 
-class Memories(Writing, Forgetting, Maintenance):
+class Memories(Writing, Forgetting, Running, Maintenance):
     """One store of memories and the models that serve it; belongs to the event loop that opened it.
 
     A service's thread and the client of a server are `Memories` too: they pass each verb on.
@@ -140,7 +135,7 @@ class Memories(Writing, Forgetting, Maintenance):
         except BaseException:
             await store.close()
             raise
-        parts = Components(
+        memories = cls(
             store=store,
             settings=settings,
             location=without_secrets(bare),
@@ -151,9 +146,8 @@ class Memories(Writing, Forgetting, Maintenance):
             clock=clock,
             weights=weights,
         )
-        memories = cls(parts)
         if settings.worker:
-            memories._background = parts.background(memories.prune, memories._stop)
+            memories.start()
         return memories
 
     # -- reading
@@ -222,13 +216,13 @@ class Memories(Writing, Forgetting, Maintenance):
                 many scopes.
             StoreError: the database is unavailable. An unavailable embedder only lowers the mode.
         """
-        parts, now = self.parts, self.parts.clock()
+        now = self.clock()
         if as_of is not None and as_of > now:
             raise InvalidInput("as_of lies in the future; leave it out for what is answered now.")
         until = models_until(timeout_seconds)
-        text, earlier = await parts.masked_query(query, history)
+        text, earlier = await self.masked_query(query, history)
         scopes = await self._resolve(scope)
-        settings = parts.settings
+        settings = self.settings
         search = Search(
             scopes=scopes,
             text=text,
@@ -237,27 +231,27 @@ class Memories(Writing, Forgetting, Maintenance):
             min_score=settings.min_score if min_score is None else min_score,
             floor=settings.handover_floor if handover else 0.0,
             # history and quarantine are listed, never searched
-            filter=parts.masked_filter(replace(filter, superseded=False)),
+            filter=self.masked_filter(replace(filter, superseded=False)),
             explain=explain,
             history=earlier,
-            external_vector=await for_query(parts.store.memories, embedding, embedding_space),
+            external_vector=await for_query(self.store.memories, embedding, embedding_space),
             budget_tokens=budget_tokens,
             as_of=as_of,
             session_id=checked_session_id(session_id) if session_id else None,
             models_until=until,
         )
-        with parts.operation("search_memory", *scopes, query=text) as span:
+        with self.operation("search_memory", *scopes, query=text) as span:
             answer = (
-                await parts.retriever.gated(search, tool=tool, is_fact=is_fact) if gate else None
+                await self.retriever.gated(search, tool=tool, is_fact=is_fact) if gate else None
             )
             if answer is None:
-                answer = await parts.retriever.search(search)
+                answer = await self.retriever.search(search)
             gated = GATED in answer.degraded
             span.searched(answer.mode, gated=gated)
             if not gated:
                 span.records((hit.memory.id, hit.memory.content, hit.score) for hit in answer)
         if deliver and not explain and as_of is None:
-            parts.deliveries.count_answer(scopes, answer)
+            self.deliveries.count_answer(scopes, answer)
         return answer
 
     async def _resolve(self, which: WhichScopes) -> list[Scope]:
@@ -272,7 +266,7 @@ class Memories(Writing, Forgetting, Maintenance):
             if isinstance(pattern, Scope):
                 scopes[pattern] = None
             else:
-                matching = await self.parts.store.scopes(
+                matching = await self.store.scopes(
                     tenant=pattern.tenant, user=pattern.user, app=pattern.app, limit=MAX_SCOPES + 1
                 )
                 scopes.update(dict.fromkeys(matching))
@@ -294,7 +288,7 @@ class Memories(Writing, Forgetting, Maintenance):
         Raises:
             NotFound: no such memory, or it has expired.
         """
-        return await self.parts.get(scope, id, superseded=superseded)
+        return await self.stored(scope, id, superseded=superseded)
 
     @verb("GET /memories")
     async def list(
@@ -315,9 +309,9 @@ class Memories(Writing, Forgetting, Maintenance):
             limit: how many at most.
             cursor: where the former page ended.
         """
-        parts, now = self.parts, self.parts.clock()
-        filter = parts.masked_filter(filter)
-        return await parts.store.memories.reader.list(
+        now = self.clock()
+        filter = self.masked_filter(filter)
+        return await self.store.memories.reader.list(
             scope, filter=filter, order=order, limit=limit, cursor=cursor, now=now
         )
 
@@ -333,9 +327,8 @@ class Memories(Writing, Forgetting, Maintenance):
             filter: which memories count.
             limit: how many topics and how many tags at most.
         """
-        parts = self.parts
-        return await parts.store.memories.facets(
-            scope, filter=parts.masked_filter(filter), most=limit, now=parts.clock()
+        return await self.store.memories.facets(
+            scope, filter=self.masked_filter(filter), most=limit, now=self.clock()
         )
 
     @verb("GET /memories/{id}/history")
@@ -346,5 +339,5 @@ class Memories(Writing, Forgetting, Maintenance):
         Raises:
             NotFound: no such memory, or it has expired.
         """
-        await self.parts.get(scope, id, superseded=True)
-        return await self.parts.store.memories.history(scope, id)
+        await self.stored(scope, id, superseded=True)
+        return await self.store.memories.history(scope, id)

@@ -1,31 +1,31 @@
-"""Opened memories: their parts, their background work, and how they end."""
+"""Opened memories: their parts, and what their verbs share."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from ..concurrency import cancel_and_wait
-from ..errors import ConfigurationError, StoreError
-from ..records import Mode
+from .. import telemetry
+from ..concurrency import run_in_thread
+from ..errors import NotFound
+from ..ingestion import Enqueuer, JobHandlers, Providers, Worker
+from ..records import MAX_QUERY_CHARS, SEARCHED, Change, Filter, Memory, Mode, Scope
+from ..redaction import masked_id
+from ..retention.deliveries import Deliveries
+from ..retrieval.embedding_spaces import StoreEmbedder, with_vectors
+from ..retrieval.question import EARLIER_TURNS
+from ..retrieval.ranking.importance import ImportanceWeights
+from ..retrieval.retriever import Retriever
 from ..settings import MemorySettings
 from ..stores import Store
-from .components import BACKFILL, Components
-from .diagnosis import check_queue
+from ..stores.values import Batch
+from .choices import Redactors
 from .tokens import Tokens
-from .verbs import Verb, verb
-
-logger = logging.getLogger(__name__)
-
-CLOSE_SECONDS = 5.0
-FIRST_PAUSE_SECONDS = 0.03
-MAX_PAUSE_SECONDS = 0.25
+from .verbs import Verb
 
 
 def utc_now() -> datetime:
@@ -40,24 +40,53 @@ def without_secrets(uri: str) -> str:
     return f"{scheme}://{rest.rpartition('@')[2]}"
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Opened:
-    """Memories that are open, here or elsewhere: what their verbs stand on.
+    """Memories that are open: their parts, and what the verbs share.
+
+    Those that are open elsewhere have `settings`, `location` and `mode` alone.
 
     Attributes:
         settings: those in force.
-        location: the URI without password and query.
+        location: the URI without password and query, for people and traces.
+        vectors: the embedder; None: keyword mode.
+        redactors: what is done to a text before anything else sees it.
+        clock: the time now (aware UTC).
+        weights: of the importance formula.
         mode: the search mode of reads when every part works.
+        tokens: the bearer tokens of a server.
     """
 
+    store: Store
     settings: MemorySettings
     location: str
-    mode: Mode
+    vectors: StoreEmbedder | None
+    retriever: Retriever
+    providers: Providers
+    redactors: Redactors
+    clock: Callable[[], datetime]
+    weights: ImportanceWeights
 
-    def __init__(self, components: Components | None) -> None:
-        self._components = components
-        if components is not None:
-            self.settings, self.location = components.settings, components.location
-            self.mode = "keyword" if components.vectors is None else "hybrid"
+    def __post_init__(self) -> None:
+        store, settings, clock = self.store, self.settings, self.clock
+        self.mode: Mode = "keyword" if self.vectors is None else "hybrid"
+        self.deliveries = Deliveries(store.memories, clock)
+        self.tokens = Tokens(store.tokens, settings.tenant, clock)
+        self.enqueuer = Enqueuer(
+            store,
+            self.providers,
+            redact=self.redactors.save,
+            max_bytes=settings.max_content_bytes,
+            clock=clock,
+        )
+        self.handlers = JobHandlers(store, self.vectors, self.providers, settings, clock)
+        self.worker = Worker(
+            store.queue,
+            self.handlers.run,
+            clock=clock,
+            redact=self.redactors.mask,
+            location=self.location,
+        )
         self._stop = asyncio.Event()
         self._background: list[asyncio.Task[None]] = []
 
@@ -65,103 +94,76 @@ class Opened:
         """Perform a verb here, with checked arguments."""
         return verb.function(self, **verb.checked(args, kwargs))
 
-    @property
-    def parts(self) -> Components:
-        """The parts of memories that are opened here.
+    def forget_vectors(self) -> None:
+        """Drop the vectors kept in memory: some may be of what was erased."""
+        if self.vectors is not None:
+            self.vectors.forget()
+
+    def operation(
+        self, name: telemetry.OperationName, *scopes: Scope, query: str | None = None
+    ) -> AbstractContextManager[telemetry.Operation]:
+        """Return a span and a duration around one operation on scopes; they name the app that all
+        of them have.
+        """
+        apps = {scope.app for scope in scopes}
+        app = apps.pop() if len(apps) == 1 else ""
+        return telemetry.operation(name, store=self.location, scope_app=app, query=query)
+
+    async def masked_query(self, query: str, history: Sequence[str]) -> tuple[str, list[str]]:
+        """Return the query and the last turns before it, with secrets masked."""
+        turns = [turn[:MAX_QUERY_CHARS] for turn in history[-EARLIER_TURNS:]]
+
+        def mask() -> list[str]:
+            return [self.redactors.mask(text) for text in (query, *turns)]
+
+        text, *earlier = await run_in_thread(len(query) + sum(map(len, turns)), mask)
+        return text, earlier
+
+    async def stored(
+        self, scope: Scope, id: str, *, superseded: bool = False, quarantined: bool = False
+    ) -> Memory:
+        """Return a memory that is visible or short-term.
+
+        Args:
+            scope: whose memory.
+            id: of the memory.
+            superseded: also one in any other state.
+            quarantined: only one that waits to be confirmed.
 
         Raises:
-            ConfigurationError: they are opened elsewhere.
+            NotFound: no such memory, or it has expired.
         """
-        if self._components is None:
-            raise ConfigurationError(
-                "Only available where the store itself is opened, with Memories.open."
-            )
-        return self._components
+        memories = await self.store.memories.get(scope, [id], now=self.clock(), superseded=True)
+        memory = memories.get(id)
+        states = {"quarantined"} if quarantined else {*SEARCHED, "short_term"}
+        if memory is None or not (superseded or memory.state in states):
+            where = "waits in the quarantine of" if quarantined else "in"
+            raise NotFound(f"No memory {id} {where} this scope.")
+        return memory
 
-    async def close(self) -> None:
-        """Let queued work end for some seconds, then stop; what is left stays queued. Closing twice
-        is harmless.
+    def masked_filter(self, filter: Filter) -> Filter:
+        """Return the filter with the session id as memories carry it."""
+        if filter.session_id is None:
+            return filter
+        return replace(filter, session_id=masked_id(filter.session_id))
+
+    async def embed_and_apply(
+        self, scope: Scope, changes: Sequence[Change], *, now: datetime, strict: bool = False
+    ) -> Sequence[str | None]:
+        """Write changes with the vectors of what they say; return the ids of what they changed.
+
+        Raises:
+            UnusableAnswer: `strict`, and the embedder answered what cannot be used.
         """
-        if self._background:
-            await self.drain(CLOSE_SECONDS)
-        self._stop.set()
-        await cancel_and_wait(*self._background)
-        self._background.clear()
-        await self.parts.close()
+        batch = Batch(changes=changes)
+        batch = await with_vectors(self.vectors, scope, batch, now, strict=strict)
+        return await self.apply(scope, batch, now=now)
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
-
-    @property
-    def store(self) -> Store:
-        """The store itself."""
-        return self.parts.store
-
-    @property
-    def tokens(self) -> Tokens:
-        """The bearer tokens of a server of these memories."""
-        return self.parts.tokens
-
-    @verb("POST /drain")
-    async def drain(self, timeout: float = 30.0) -> bool:  # noqa: ASYNC109 the name ADK's users know
-        """Wait until every accepted job is done.
-
-        Jobs that wait for their time (a session's inactivity, consolidation) are not waited for.
-
-        Returns:
-            False when `timeout` seconds pass first, when the store is away, or when it holds dead
-            letters: those are accepted and never done. The log says what is left.
+    async def apply(self, scope: Scope, batch: Batch, *, now: datetime) -> Sequence[str | None]:
+        """Write a batch, and have the worker do what it leaves to do; return the ids of what it
+        changed.
         """
-        parts, end = self.parts, time.monotonic() + timeout
-        if filling := [task for task in self._background if task.get_name() == BACKFILL]:
-            await asyncio.wait(filling, timeout=timeout)  # until it has queued all that it embeds
-        pause = FIRST_PAUSE_SECONDS
-        while True:
-            with suppress(StoreError):  # a store that is away may hold jobs still
-                if not (await parts.store.queue.pending(now=parts.clock())).count:
-                    break
-            parts.worker.wake()
-            if (left := end - time.monotonic()) <= 0:
-                await self._log_unfinished()
-                return False
-            await asyncio.sleep(min(pause, left))
-            pause = min(1.5 * pause, MAX_PAUSE_SECONDS)  # many may wait for one long job
-        counting = asyncio.create_task(parts.deliveries.try_flush())
-        # it is not cancelled when the time is over: what it has in hand would be lost
-        await asyncio.wait([counting], timeout=max(0.0, end - time.monotonic()) + 0.01)
-        if not (counting.done() and counting.result()):
-            return False
-        return await self._log_unfinished()
-
-    async def _log_unfinished(self) -> bool:
-        """Log what is left in the queue; return False if it holds dead letters or cannot be
-        read.
-        """
-        try:
-            queue = await check_queue(self.parts)
-        except StoreError as error:
-            logger.warning("The rest of the queue cannot be read: %s", error)
-            return False
-        if queue.state != "ok":
-            logger.warning("%s %s", queue.text, queue.advice)
-        return queue.state != "bad"
-
-    @verb()
-    async def work(self, *, until_idle: bool = False, stop: asyncio.Event | None = None) -> int:
-        """Work on the queue in this task, until told to stop or until nothing is due; return how
-        many jobs ended.
-        """
-        worker = self.parts.worker
-        if until_idle:
-            return await worker.work_until_idle()
-        before = worker.finished
-        await worker.work(stop or self._stop)
-        return worker.finished - before
+        applied = await self.store.apply(scope, batch, now=now)
+        if any(job.run_after <= now for job in batch.jobs):
+            self.worker.wake()
+        return applied

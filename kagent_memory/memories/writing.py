@@ -70,9 +70,8 @@ class Writing(Opened):
         Returns:
             The job's id; None when there was nothing new.
         """
-        parts = self.parts
-        with parts.operation("upsert_memory", scope):
-            job = await parts.enqueuer.queue(
+        with self.operation("upsert_memory", scope):
+            job = await self.enqueuer.queue(
                 scope,
                 messages,
                 session_id,
@@ -82,14 +81,14 @@ class Writing(Opened):
                 compaction=compaction,
                 llm=llm,
             )
-        parts.worker.wake(llm if isinstance(llm, str) else llm.name if llm else "")
+        self.worker.wake(llm if isinstance(llm, str) else llm.name if llm else "")
         return job
 
     @verb("POST /sessions/end", durable=True)
     async def end_session(self, scope: Scope, session_id: str) -> None:
         """Run the session's armed timer now; harmless without one."""
-        await self.parts.enqueuer.end_session(scope, session_id)
-        self.parts.worker.wake()
+        await self.enqueuer.end_session(scope, session_id)
+        self.worker.wake()
 
     @verb("POST /memories", durable=True)
     async def add(
@@ -124,16 +123,13 @@ class Writing(Opened):
                 embedder is no error: the memories are stored, and embedded later.
             ConfigurationError: the embedder is not the one whose vectors the store holds.
         """
-        parts = self.parts
-        settings, now = parts.settings, parts.clock()
+        settings, now = self.settings, self.clock()
 
         def to_stored(item: Fact | str) -> Memory | None:
-            fact = kept_fact(
-                item, max_bytes=settings.max_content_bytes, redact=parts.redactors.save
-            )
+            fact = kept_fact(item, max_bytes=settings.max_content_bytes, redact=self.redactors.save)
             return fact and to_memory(fact, settings, now=now, explicit=True)
 
-        with parts.operation("create_memory", scope) as span:
+        with self.operation("create_memory", scope) as span:
             stored = await each_aside(items, text_size, to_stored)
             memories = [memory for memory in stored if memory is not None]
             if not memories:
@@ -149,18 +145,18 @@ class Writing(Opened):
                         "What waits to be confirmed (quarantine) replaces nothing; leave "
                         "replaces= out."
                     )
-                old = await parts.get(scope, replaces)
+                old = await self.stored(scope, replaces)
                 changes = superseding(
                     old, memories[0], now=now, who=who, why="replaced by its author"
                 )
             if embedding is None:
                 check_brought(embedding_space)
-                applied = await parts.embed_and_apply(scope, changes, now=now, strict=True)
+                applied = await self.embed_and_apply(scope, changes, now=now, strict=True)
             else:
                 batch = await with_brought(
-                    parts.store.memories, Batch(changes=changes), stored, embedding, embedding_space
+                    self.store.memories, Batch(changes=changes), stored, embedding, embedding_space
                 )
-                applied = await parts.apply(scope, batch, now=now)
+                applied = await self.apply(scope, batch, now=now)
             ids = [str(id) for id in applied[: len(memories)]]
             span.records(
                 (id, memory.content, None) for id, memory in zip(ids, memories, strict=True)
@@ -228,7 +224,7 @@ class Writing(Opened):
         changes = {name: value for name, value in values.items() if value is not None}
         if not changes:
             raise InvalidInput(NOTHING_GIVEN)
-        mask = self.parts.redactors.mask  # it is kept as memories are
+        mask = self.redactors.mask  # it is kept as memories are
         why = await run_in_thread(len(checked_text(why, "why")), mask, why)
         return await self._edited("edit", scope, id, changes, revision=revision, who=who, why=why)
 
@@ -253,10 +249,9 @@ class Writing(Opened):
         who: str,
         why: str = "",
     ) -> Memory:
-        parts = self.parts
-        with parts.operation("update_memory", scope):
-            now = parts.clock()
-            old = await parts.get(scope, id)
+        with self.operation("update_memory", scope):
+            now = self.clock()
+            old = await self.stored(scope, id)
             if revision is not None and revision != old.revision:
                 raise Conflict(
                     f"The memory is at revision {old.revision}, not {revision}; read it again."
@@ -266,8 +261,8 @@ class Writing(Opened):
                 old,
                 given,
                 now=now,
-                max_bytes=parts.settings.max_content_bytes,
-                redact=parts.redactors.save,
+                max_bytes=self.settings.max_content_bytes,
+                redact=self.redactors.save,
             )
             new = await run_in_thread(PORTION, change)
             if replace(new, updated_at=old.updated_at, revision=old.revision) == old:
@@ -276,11 +271,11 @@ class Writing(Opened):
                 new = promoted(new, now)
             changes = [Change(kind=kind, memory=new, who=who, why=why)]
             if new.content != old.content or new.state != old.state:
-                [stored_id] = await parts.embed_and_apply(scope, changes, now=now, strict=True)
+                [stored_id] = await self.embed_and_apply(scope, changes, now=now, strict=True)
             else:
-                [stored_id] = await parts.apply(scope, Batch(changes=changes), now=now)
+                [stored_id] = await self.apply(scope, Batch(changes=changes), now=now)
             # a short-term memory that says what a long-term one says became that one
-            return new if stored_id in (None, id) else await parts.get(scope, stored_id)
+            return new if stored_id in (None, id) else await self.stored(scope, stored_id)
 
     @verb("POST /memories/{id}/undo", durable=True)
     async def undo(self, scope: Scope, id: str, *, who: Who = "") -> tuple[Memory, ...]:
@@ -294,10 +289,10 @@ class Writing(Opened):
             NotFound: no such memory, it has expired, or nothing is left to undo.
             Conflict: one of the memories was changed again since, or it has expired.
         """
-        parts, store = self.parts, self.parts.store
-        with parts.operation("update_memory", scope):
-            await parts.get(scope, id, superseded=True)
-            last, now = last_change(await store.memories.history(scope, id)), parts.clock()
+        store = self.store
+        with self.operation("update_memory", scope):
+            await self.stored(scope, id, superseded=True)
+            last, now = last_change(await store.memories.history(scope, id)), self.clock()
             if last is None:
                 raise NotFound(
                     "Nothing is left to undo: this memory is as it was when it was added."
@@ -308,7 +303,7 @@ class Writing(Opened):
             current = await store.memories.get(scope, ids, now=now, superseded=True)
             standing = [last_change(await store.memories.history(scope, id)) for id in ids]
             changes = taken_back(decision, current, standing, now=now, who=who)
-            await parts.embed_and_apply(scope, changes, now=now)
+            await self.embed_and_apply(scope, changes, now=now)
             return tuple(change.memory for change in changes)
 
     @verb("POST /memories/{id}/confirm", durable=True)
@@ -325,12 +320,11 @@ class Writing(Opened):
             NotFound: none of this id waits, or it has expired.
             Conflict: another memory says the same by now, or somebody else was first.
         """
-        parts = self.parts
-        with parts.operation("update_memory", scope):
-            now, waiting = parts.clock(), await parts.get(scope, id, quarantined=True)
+        with self.operation("update_memory", scope):
+            now, waiting = self.clock(), await self.stored(scope, id, quarantined=True)
             active = revised(promoted(waiting, now), now=now)
             change = Change(kind="confirm", memory=active, who=who, why="confirmed", explicit=True)
-            await parts.embed_and_apply(scope, [change], now=now)
+            await self.embed_and_apply(scope, [change], now=now)
         return active
 
     @verb("POST /memories/{id}/feedback", durable=True)
@@ -340,10 +334,10 @@ class Writing(Opened):
         Raises:
             NotFound: no such memory, or it has expired or was superseded.
         """
-        await self.parts.get(scope, id)
+        await self.stored(scope, id)
         outcome = {"successes" if success else "failures": {id: 1}}
-        counted = Delivery(scope=scope, at=self.parts.clock(), **outcome)
-        await self.parts.store.memories.count([counted])
+        counted = Delivery(scope=scope, at=self.clock(), **outcome)
+        await self.store.memories.count([counted])
 
 
 def text_size(item: Fact | str) -> int:

@@ -79,7 +79,6 @@ class RemoteMemories(Memories):
     """A server's memories."""
 
     def __init__(self, client: httpx.AsyncClient, location: str, settings: MemorySettings) -> None:
-        super().__init__(None)
         self._client = client
         self.location = location
         self.settings = settings

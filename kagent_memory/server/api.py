@@ -74,7 +74,7 @@ async def info(request: Request) -> Mapping[str, Any]:
     return {
         "version": __version__,
         "mode": memories.mode,
-        "needs_model": memories.parts.providers.needs_model,
+        "needs_model": memories.providers.needs_model,
         "models": sorted(access_of(request).models),
         **settings,
     }
@@ -246,7 +246,7 @@ def _check_model(request: Request, name: str | None) -> None:
     Raises:
         InvalidInput: it is not offered.
     """
-    models, providers = access_of(request).models, memories_of(request).parts.providers
+    models, providers = access_of(request).models, memories_of(request).providers
     if name and providers.needs_model and name not in models:
         offered = ", ".join(sorted(models)) or "none"
         raise InvalidInput(f"llm: the server does not make this model for callers, but {offered}.")

@@ -75,10 +75,9 @@ async def _store(memories: Memories, caller: Caller, items: Sequence[Item]) -> l
     by_scope: dict[Scope, list[Item]] = {}
     for item in items:
         by_scope.setdefault(_scopes(memories, caller, item)[0], []).append(item)
-    parts = copy(memories.parts)
+    unbounded = copy(memories)
     # the contract bounds no content, so the request does
-    parts.settings = replace(parts.settings, max_content_bytes=sys.maxsize)
-    unbounded = Memories(parts)
+    unbounded.settings = replace(memories.settings, max_content_bytes=sys.maxsize)
     ids: list[str] = []
     for scope, group in by_scope.items():
         ids += await unbounded.add(
@@ -93,12 +92,12 @@ async def _store(memories: Memories, caller: Caller, items: Sequence[Item]) -> l
 
 async def search(memories: Memories, caller: Caller, asked: Search) -> dict[str, Any]:
     """Find the nearest memories by cosine; exact for every user, however crowded the table."""
-    scopes, parts = _scopes(memories, caller, asked), memories.parts
+    scopes = _scopes(memories, caller, asked)
     hits = [
         (cosine, memory, scope)
         for scope in scopes
         for memory, cosine in await nearest(
-            parts.store.memories, scope, asked.array, limit=asked.rows, now=parts.clock()
+            memories.store.memories, scope, asked.array, limit=asked.rows, now=memories.clock()
         )
     ]
     hits.sort(key=lambda hit: (-hit[0], hit[1].id))
@@ -107,7 +106,7 @@ async def search(memories: Memories, caller: Caller, asked: Search) -> dict[str,
     kept = [hit for hit in hits[: asked.rows] if not asked.min_score or hit[0] >= asked.min_score]
     for own in scopes:
         ids = [memory.id for _, memory, scope in kept if scope == own]
-        parts.deliveries.count(own, ids)
+        memories.deliveries.count(own, ids)
     return {"memories": [found(memory, cosine) for cosine, memory, _ in kept]}
 
 

@@ -80,7 +80,7 @@ def readiness() -> Fresh[Mapping[str, str]]:
 
 
 async def _embedder(memories: Memories) -> str:
-    if (embedder := memories.parts.vectors) is None:
+    if (embedder := memories.vectors) is None:
         return "none: memories are found by words"
     return (await _outcome("embedder", embedder.ping()))[0]
 

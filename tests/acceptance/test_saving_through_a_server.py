@@ -46,7 +46,7 @@ async def test_sessions_wait_for_a_worker_that_can_and_nothing_is_lost(
     uri: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a server without the model cannot take in waits, and a later worker finds all of it."""
-    monkeypatch.setattr("kagent_memory.memories.opened.CLOSE_SECONDS", 0.05)
+    monkeypatch.setattr("kagent_memory.memories.running.CLOSE_SECONDS", 0.05)
     with served(partial(Memories.open, uri), OFFERED) as address:
         async with KagentMemoryService(address) as service:
             agent = enable_memory(assistant(scripted()), auto_save=AutoSave(every_turns=1))

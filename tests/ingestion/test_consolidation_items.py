@@ -160,7 +160,7 @@ async def test_the_prune_judges_each_linked_memory_by_itself() -> None:
     async with settled(ideal, SAME[0]) as memories:
         for _ in range(10):
             [hit] = await memories.recall(scope, SAME[0]["new"])
-        memories.parts.clock.now += 20 * DAY  # pyright: ignore[reportAttributeAccessIssue] ours
+        memories.clock.now += 20 * DAY  # pyright: ignore[reportAttributeAccessIssue] ours
         pruned = await memories.prune()
         assert (pruned.deleted, pruned.extended) == (1, 1)
         [left] = (await memories.list(scope)).memories

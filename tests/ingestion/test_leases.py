@@ -86,7 +86,7 @@ async def test_a_job_at_hand_at_the_stop_is_given_back(
     store_uri: str, monkeypatch: pytest.MonkeyPatch, verb: str
 ):
     """Whether a worker is stopped while it claims a job, or while it gives up a failed one."""
-    monkeypatch.setattr("kagent_memory.memories.opened.CLOSE_SECONDS", 0.0)
+    monkeypatch.setattr("kagent_memory.memories.running.CLOSE_SECONDS", 0.0)
     memories = await Memories.open(store_uri, llm=False, summary=Failing())
     inner, reached = getattr(memories.store.queue, verb), asyncio.Event()
 

@@ -131,7 +131,7 @@ async def test_a_model_without_credentials_waits(error: Exception, monkeypatch: 
         for _ in range(4):
             await memories.work(until_idle=True)
             clock.advance(minutes=10)
-            memories.parts.worker.wake("gpt")
+            memories.worker.wake("gpt")
         (job,) = await memories.jobs()
         assert (job.state, job.failures) == ("queued", 0)
         assert "no credentials" in job.error

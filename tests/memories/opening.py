@@ -47,7 +47,7 @@ async def opened(uri: str = "libsql:///:memory:", **options: Any) -> Memories:
 
 def later(memories: Memories, **time: float) -> datetime:
     """Move the frozen clock of some memories on, and return the time it shows then."""
-    clock: Any = memories.parts.clock
+    clock: Any = memories.clock
     return clock.advance(**time)
 
 
@@ -59,10 +59,10 @@ async def listed(memories: Memories, scope: Scope = ADA, **conditions: Any) -> s
 
 async def merged(memories: Memories, ids: Sequence[str], text: str) -> str:
     """Put a memory in the place of several of Ada's, which become its history; return its id."""
-    now = memories.parts.clock()
+    now = memories.clock()
     former = (await memories.store.memories.get(ADA, ids, now=now)).values()
     fact = Fact(text, "episodic", event_ids=tuple(id for row in former for id in row.event_ids))
-    added = to_memory(fact, memories.parts.settings, now=now)
+    added = to_memory(fact, memories.settings, now=now)
     changes = [
         Change(kind="add", memory=added, group=added.id),
         *(
@@ -70,7 +70,7 @@ async def merged(memories: Memories, ids: Sequence[str], text: str) -> str:
             for row in former
         ),
     ]
-    await memories.parts.embed_and_apply(ADA, changes, now=now)
+    await memories.embed_and_apply(ADA, changes, now=now)
     return added.id
 
 

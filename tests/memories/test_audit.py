@@ -43,7 +43,7 @@ def old(content: str, **more: Any) -> Memory:
 
 async def add_old(memories: Memories, scope: Scope, *ones: Memory) -> list[str]:
     """Puts them there past the redaction, with vectors."""
-    now = memories.parts.clock()
+    now = memories.clock()
     assert set(
         await memories.store.memories.restore(scope, [Whole(one) for one in ones], now=now)
     ) == {"added"}

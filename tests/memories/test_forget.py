@@ -110,7 +110,7 @@ async def test_a_dry_run_names_what_is_linked_and_stays(options, linked, monkeyp
             )
             for name, others in {"tea": ["cocoa"], "cocoa": ["tea", "boat", "key"]}.items()
         ]
-        await memories.store.apply(ADA, Batch(changes=changes), now=memories.parts.clock())
+        await memories.store.apply(ADA, Batch(changes=changes), now=memories.clock())
         doomed = await memories.forget(ADA, dry_run=True, **options)
         assert {*doomed.linked} == {ids[name] for name in linked}
         assert not {*doomed.linked} & {*doomed.ids}

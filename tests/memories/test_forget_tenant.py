@@ -168,7 +168,7 @@ async def test_a_job_of_an_erased_tenant_writes_nothing(uri):
         await memories.remember(
             scope, [Message(role="user", text="The lighthouse is white", event_id="e")], "s"
         )
-        now = memories.parts.clock()
+        now = memories.clock()
         job = await memories.store.queue.claim("me", now=now, lease_seconds=30)
         assert job is not None
         await memories.forget_tenant(GONE)

@@ -43,7 +43,7 @@ class Ground:
         wider = replace(
             kept, content=text, event_ids=events, tags=("pets",), revision=kept.revision + 1
         )
-        now, group = self.memories.parts.clock(), new_id()
+        now, group = self.memories.clock(), new_id()
         merges = [
             Change(kind="merge", memory=retired(one, into, now=now), group=group) for one in sources
         ]
@@ -97,7 +97,7 @@ async def test_an_undone_merge_holds_back_what_it_came_from(memories, ground):
         )
         for event, text in {"e1": "a hound", "e2": "a puppy", "e3": "a carp"}.items()
     ]
-    applied = await memories.store.apply(ADA, Batch(changes=changes), now=memories.parts.clock())
+    applied = await memories.store.apply(ADA, Batch(changes=changes), now=memories.clock())
     assert [id is not None for id in applied] == [False, False, True]
 
 

@@ -71,7 +71,7 @@ async def fill(memories: Memories) -> None:
     await memories.feedback(ADA, plain, success=True)
     await memories.feedback(ADA, pinned, success=False)
     await memories.add(GRACE, [f"Grace counts {number}" for number in range(3)])
-    await memories.parts.deliveries.flush()
+    await memories.deliveries.flush()
     later(memories, days=3)  # "brief" has expired
     assert brief not in {one.id for one in (await memories.list(ADA)).memories}
 

@@ -47,7 +47,7 @@ async def fill(memories: Memories) -> dict[str, str]:
     ids = dict(zip(STATES, added, strict=True))
     for id in added:
         await memories.edit(SCOPE, id, importance=0.75, why="a history")
-    store, now = memories.store, memories.parts.clock()
+    store, now = memories.store, memories.clock()
     stored = await store.memories.get(SCOPE, added, now=now, superseded=True)
     for name in STATES:
         state: Any = name.split(",")[0].split(" ")[0]

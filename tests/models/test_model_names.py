@@ -103,7 +103,7 @@ async def test_the_name_of_a_model_in_adks_registry_serves():
 async def test_the_text_false_means_no_model(off: str):
     """The words "false" and "off", in any case, mean that no model is wanted."""
     async with await Memories.open(MEMORY, worker=False, llm=off) as memories:
-        assert not memories.parts.providers.needs_model
+        assert not memories.providers.needs_model
 
 
 class Nameless:

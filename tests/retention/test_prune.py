@@ -57,7 +57,7 @@ async def test_a_prune_gives_each_memory_that_goes_with_its_reason(store_uri: st
         ids = dict(zip(facts, await memories.add(ADA, list(facts.values())), strict=True))
         [theirs] = await memories.add(GRACE, [Fact("Bob paints", ttl_days=1)])
         for _ in range(3):
-            memories.parts.deliveries.count(ADA, [ids["used"]])
+            memories.deliveries.count(ADA, [ids["used"]])
             await memories.drain()
         later(memories, days=181)
         await memories.add(ADA, [f"A fresh note, number {number}" for number in range(4)])

@@ -152,7 +152,7 @@ async def test_what_somebody_saves_edits_or_pins_becomes_long_term(store_uri):
         await memories.add(ADA, [Fact(TEA, tags=("drinks",))])
         saved = await memories.get(ADA, ids[TEA])
         assert (saved.state, saved.tags, saved.explicit) == ("active", ("drinks",), True)
-        assert saved.expires_at == memories.parts.clock() + 90 * DAY
+        assert saved.expires_at == memories.clock() + 90 * DAY
         await memories.edit(ADA, ids["Ada has a cat"], content="Ada has two cats")
         await memories.pin(ADA, ids["Ada plays chess"])
         await memories.add(ADA, ["Ada sold her boat"], replaces=ids["Ada owns a boat"])

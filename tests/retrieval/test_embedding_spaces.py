@@ -51,8 +51,8 @@ async def memories(embedder: Asked) -> AsyncIterator[Memories]:
 
 @pytest.fixture
 def vectors(memories: Memories) -> StoreEmbedder:
-    assert memories.parts.vectors is not None
-    return memories.parts.vectors
+    assert memories.vectors is not None
+    return memories.vectors
 
 
 async def test_a_text_is_embedded_once_a_tenant(vectors: StoreEmbedder, embedder: Asked):
@@ -83,7 +83,7 @@ async def test_cache_mb_bounds_what_is_kept(embedder: Asked):
     async with await Memories.open(
         "libsql:///:memory:", embedding=embedder, worker=False, cache_mb=1
     ) as memories:
-        vectors: Any = memories.parts.vectors
+        vectors: Any = memories.vectors
         for _ in range(2):
             await vectors.embed(["a"], kind="document", tenant="t")
         await vectors.embed([str(n) for n in range(2_000)], kind="document", tenant="t")

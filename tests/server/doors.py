@@ -147,7 +147,7 @@ async def at_door(door: str, memories: Memories, access: Access = Access()) -> A
             yield use
     else:
         caller = HttpCaller
-        async with client_of(memories, memories.parts.clock, access) as served:
+        async with client_of(memories, memories.clock, access) as served:
             yield use
 
 

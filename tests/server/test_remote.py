@@ -79,7 +79,7 @@ async def test_every_verb_gives_what_the_store_would(remote: RemoteMemories, mem
         ("list", (SCOPE,), {"filter": Filter(metadata={"n": 1}, superseded=True)}),
         ("list", (SCOPE,), page),
         ("recall", ([SCOPE, replace(SCOPE, user="eve")], "coffee?"), {"deliver": False}),
-        ("recall", (SCOPE, "tea?"), {"as_of": memories.parts.clock(), "deliver": False}),
+        ("recall", (SCOPE, "tea?"), {"as_of": memories.clock(), "deliver": False}),
         ("recall", (SCOPE, "coffee?"), {"gate": True, "tool": True}),
         ("recall", (SCOPE, ""), {**space, "deliver": False}),
         ("forget", (SCOPE,), {**only, "dry_run": True}),

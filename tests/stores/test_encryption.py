@@ -95,7 +95,7 @@ def memory(number: int, text: str = CANARY, **values: Any) -> Memory:
 
 async def lived(memories: Memories, scope: Scope, count: int = 5) -> list[str]:
     """Everything that a store keeps of somebody's words."""
-    store = memories.parts.store
+    store = memories.store
     added = [memory(number) for number in range(count)]
     await store.apply(scope, Batch(changes=adding(*added, explicit=True)), now=NOW)
     ids = [one.id for one in added]
@@ -165,7 +165,7 @@ async def test_a_guess_at_a_text_is_not_confirmed_by_a_digest(uri):
     guessed = [planning.identity_of(said), postings.packed({"quokka77": 1})[:8]]
     for keys, scope, confirmed in ((None, BEN, True), (NEW, ADA, False)):
         async with await opened(uri, keys) as memories:
-            store = memories.parts.store
+            store = memories.store
             await store.apply(scope, Batch(changes=adding(said, explicit=True)), now=NOW)
             dumped = await asyncio.to_thread(seen, uri)
             assert [guess.hex().encode() in dumped.lower() for guess in guessed] == [confirmed] * 2
@@ -231,11 +231,11 @@ async def test_what_is_the_same_is_the_same_whichever_key_sealed_it(uri):
     first = memory(1, event_ids=("e1",))
     for keys in (None, OLD, f"{NEW},{OLD}"):
         async with await opened(uri, keys) as memories:
-            store = memories.parts.store
+            store = memories.store
 
             async def apply(*added: Memory) -> Sequence[str | None]:
                 batch = Batch(changes=adding(*added))
-                return await memories.parts.store.apply(ADA, batch, now=NOW)
+                return await memories.store.apply(ADA, batch, now=NOW)
 
             again = first if keys is None else memory(1, event_ids=("e2",))
             assert await apply(again) == (first.id,)
@@ -257,7 +257,7 @@ async def test_forgetting_finds_plain_history_of_an_encrypted_text(uri):
     for keys, added in ((None, [former]), (NEW, [again, memory(7, "Wombat", state="superseded")])):
         async with await opened(uri, keys) as memories:
             batch = Batch(changes=adding(*added, explicit=True))
-            await memories.parts.store.apply(ADA, batch, now=NOW)
+            await memories.store.apply(ADA, batch, now=NOW)
     async with await opened(uri, NEW) as memories:
         assert {*await memories.forget(ADA, ids=[again.id])} == {again.id, former.id}
 
@@ -281,7 +281,7 @@ async def test_filters_find_the_same_plain_sealed_and_of_two_keys(uri):
     for place, keys in enumerate((None, OLD, f"{NEW},{OLD}")):
         async with await opened(uri, keys) as memories:
             some = [memory(number) for number in (2 * place, 2 * place + 1)]
-            await memories.parts.store.apply(ADA, Batch(changes=adding(*some)), now=NOW)
+            await memories.store.apply(ADA, Batch(changes=adding(*some)), now=NOW)
     async with await opened(uri, f"{NEW},{OLD}") as memories:
         for _ in range(2):
             for filter, numbers in FILTERS:
