@@ -1,4 +1,4 @@
-"""`kagent-memory`: memories on the command line. Exit codes tell families of errors apart."""
+"""The command line `kagent-memory`, with an exit code for each family of errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COMMANDS = [
     if isinstance(command, Command)
 ]
 PROGRAM = "kagent-memory"
-COMPLETE = "_KAGENT_MEMORY_COMPLETE"  # set by the scripts of shells
+COMPLETE = "_KAGENT_MEMORY_COMPLETE"  # set by the completion scripts of shells
 UNWRITABLE = 8
 
 
@@ -65,14 +65,14 @@ PARSER = _parser()
 
 
 def parse(words: Sequence[str]) -> Call | int:
-    """Return the call that the words ask for; the exit code where they ask for help alone.
+    """Parse the command line into a call, or into an exit code after printing help.
 
     Raises:
-        ClickException: they do not fit.
-        BrokenPipeError: whoever reads the help went away.
+        ClickException: the command line is wrong.
+        BrokenPipeError: the reader of the help has gone.
         UnwritableOutput: the help cannot be written.
     """
-    # not by click's own main: it ends with 1 where the reader of a help went away
+    # not click's own main, which exits with 1 when the reader of a help has gone
     with writing():
         if asked := os.environ.get(COMPLETE):
             return shell_complete(PARSER, {}, PROGRAM, COMPLETE, asked)
@@ -84,10 +84,10 @@ def parse(words: Sequence[str]) -> Call | int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code; a user's mistake is one line, never a stack trace."""
+    """Run a command and return its exit code; report a user's mistake in one line."""
     words = sys.argv[1:] if argv is None else argv
     prepare_streams()
-    # our own errors say why it cannot connect
+    # our own errors say why the connection failed
     logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
     say = Output(as_json="--json" in words)
     try:
@@ -99,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except asyncio.CancelledError:
         return 143
-    except BrokenPipeError:  # the reader went away (`| head`)
+    except BrokenPipeError:  # the reader has gone (`| head`)
         discard_stdout()
         return 0
     except UnwritableOutput as error:
@@ -114,7 +114,7 @@ def _run(words: Sequence[str], say: Output) -> int:
         if isinstance(call, int):
             return call
         if log_format := getattr(call.args, "log_format", None):
-            # before anything can fail: a failure is a line of the log too
+            # first, so that every failure is logged in the right format
             level = logging.WARNING if call.command.title == "mcp" else logging.INFO
             say = set_up_logging(log_format, say, level=level)
         call.say = say
@@ -127,9 +127,7 @@ def _run(words: Sequence[str], say: Output) -> int:
 
 
 async def _perform(call: Call) -> int:
-    """Run a command; a signal ends it as Ctrl-C does, so that what it opened is closed, such as a
-    private PostgreSQL.
-    """
+    """Run a command; signals end it like Ctrl-C, so that it closes what it opened."""
     end_at(*(number for number in ENDING if number != signal.SIGINT))
     command = call.command
     async with call.opened(here=command.here) if command.opens else nullcontext():

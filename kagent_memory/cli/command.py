@@ -1,4 +1,4 @@
-"""Commands and what they share: options, the store, the scope, exit codes."""
+"""What commands share: options, the store, the scope and exit codes."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from .output import Answer, Output
 
 ID_LENGTH = 36
 TELL_EVERY = 1000  # memories
-SHOWN_SCOPES = 5  # to choose from
+SHOWN_SCOPES = 5  # in the message that asks to choose one
 WHO = "command line"
 ENDING = [signal.SIGTERM, signal.SIGINT]
 with suppress(AttributeError):  # Windows has no SIGHUP
     ENDING.append(signal.SIGHUP)
 
-AS_IT_STANDS = "\b\n"  # tells click to leave the lines of a paragraph alone
+AS_IT_STANDS = "\b\n"  # tells click not to rewrap a paragraph
 FOUND_PROBLEMS = 1
 EXIT_CODES: Mapping[int, str] = {
     0: "done",
-    1: "the doctor found something that does not work, or an audit found a defect",
-    2: "the command or its input does not fit",
+    1: "the doctor found a problem, or the audit a defect",
+    2: "the command or its input is wrong",
     3: "no such memory, job, token, agent or user",
     4: "somebody else changed it first, or it cannot be undone",
-    5: "a setting, URI, extra or extension does not fit",
+    5: "a setting or URI is wrong, or an extra or extension is missing",
     6: "the database or server is unavailable",
     7: "the model or embedder is unavailable",
     8: "the answer could not be written",
@@ -54,33 +54,31 @@ EXIT_CODES: Mapping[int, str] = {
 
 
 def option(words: str, help: str, **more: Any) -> click.Parameter:
-    """Return an option of a command, or an argument where the word has no dashes.
+    """Return an option of a command, or a positional argument if the word has no dashes.
 
     Args:
-        words: its word and, where it differs, the name of its value: "--topic topics".
-        help: what it means.
-        **more: as click takes it.
+        words: the option and, if it differs, the name of its value: "--topic topics".
+        help: the help text.
+        **more: further arguments of click's option.
     """
     kind = click.Option if words.startswith("-") else click.Argument
     return kind(words.split(), help=help, **more)
 
 
 def flag(words: str, help: str) -> click.Parameter:
-    """Return an option without a value."""
+    """Return a boolean option."""
     return option(words, help, is_flag=True)
 
 
 def text(value: str) -> str:
-    """Return a text that is not empty; one is most likely a variable of the shell that holds
-    nothing.
-    """
+    """Refuse an empty text, which most likely comes from an unset shell variable."""
     if not value:
         raise click.BadParameter("it must not be empty; leave it out, or name one.")
     return value
 
 
 def time(value: str) -> datetime:
-    """Return the time that a text names."""
+    """Parse a time."""
     return parsed_time(value, "A time")
 
 
@@ -99,8 +97,9 @@ KINDS: Mapping[str, Any] = {
 
 
 def arguments(verb: Callable[..., Any], names: str) -> list[click.Parameter]:
-    """Return options for some arguments of a verb, as its signature and its docstring have them: of
-    a meaning the first sentence, as the others are for those who write Python.
+    """Return options for some arguments of a verb, made from its signature and docstring.
+
+    The help is the first sentence of an argument's description; the others are for Python users.
     """
     takes, meant = inspect.signature(verb).parameters, ARGUMENT.findall(inspect.getdoc(verb) or "")
     meanings = {name: _first_sentence(text) for name, text in meant}
@@ -112,7 +111,7 @@ def _first_sentence(text: str) -> str:
 
 
 def _argument(parameter: inspect.Parameter, meaning: str) -> click.Parameter:
-    """Return an option: of a list one that may be repeated, in the singular."""
+    """Return an option for an argument; a list becomes a repeatable option in the singular."""
     name, kind = parameter.name, parameter.annotation.removesuffix(" | None")
     if parameter.default is parameter.empty:
         return option(name, meaning)
@@ -131,11 +130,11 @@ def _argument(parameter: inspect.Parameter, meaning: str) -> click.Parameter:
 
 @dataclass(slots=True)
 class Call:
-    """One call of a command: what the command line gives, and where the answer goes.
+    """One call of a command, with its options and its output.
 
     Attributes:
-        args: the values of options, by name.
-        memories: those that the command line chooses, while they are open.
+        args: the values of options by name.
+        memories: the memories that the command line chooses, while they are open.
     """
 
     command: Command
@@ -145,7 +144,7 @@ class Call:
 
     @contextmanager
     def until_stopped(self, what: str) -> Generator[None]:
-        """Say what the block does and how to stop it; a signal ends it in order."""
+        """Announce what the block does and how to stop it; a signal ends it cleanly."""
         end_at(signal.SIGINT)
         self.say.note(f"{what}; stop with Ctrl-C.")
         with suppress(asyncio.CancelledError):
@@ -153,14 +152,12 @@ class Call:
         self.say.note("Stopping.")
 
     def given(self, *names: str) -> dict[str, Any]:
-        """Return those of these options that the command line gives, by name."""
+        """Return the options with these names that the command line gives."""
         values = {name: getattr(self.args, name, None) for name in names}
         return {name: value for name, value in values.items() if value not in (None, ())}
 
     async def perform(self, verb: Callable[..., Any], **more: Any) -> Any:
-        """Perform a verb with what the command line gives of its arguments, and with more of
-        them.
-        """
+        """Call a verb with the arguments that the command line gives, and with `more`."""
         takes = inspect.signature(verb).parameters
         own = [str(option.name) for option in self.command.options if option.name in takes]
         values = {**self.given(*own), **more}
@@ -174,10 +171,10 @@ class Call:
         return await getattr(self.memories, verb.__name__)(**values)
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings that the command line gives.
+        """Return the settings from the command line.
 
         Raises:
-            ConfigurationError: --set has no NAME=VALUE.
+            ConfigurationError: a --set is not NAME=VALUE.
         """
         pairs = [pair.partition("=") for pair in self.args.set]
         if wrong := [name for name, equals, _ in pairs if not equals]:
@@ -186,7 +183,7 @@ class Call:
         return {name: value for name, _, value in pairs} | named
 
     def store(self) -> tuple[str, MemorySettings, str]:
-        """Return the store's URI, its settings, and its URI for people."""
+        """Return the store's URI, its settings, and the URI to show to people."""
         bare, settings = compose(self.args.uri, None, self.settings(), os.environ)
         return bare, settings, without_secrets(bare)
 
@@ -197,13 +194,13 @@ class Call:
         """Open the memories that the command line chooses.
 
         Args:
-            here: the database itself, not a server.
-            works: with the background work that a service has.
-            makes: the database, where there is none; None: as the command does.
+            here: True to open the database itself, not a server.
+            works: True to run the background work of a service.
+            makes: True to create a missing database; None: as the command does.
 
         Raises:
-            ConfigurationError: there are none and the command does not create any, or they are a
-                server's.
+            ConfigurationError: the database does not exist and the command does not create it, or
+                the URI is a server's.
         """
         settings = self.settings()
         if is_remote(self.args.uri):
@@ -223,26 +220,27 @@ class Call:
             yield memories
 
     def resolve_llm(self, name: str) -> Llm | None:
-        """Return the model that ADK's registry knows by this name, or None."""
-        from ..adk.adk_llm import resolve_llm  # imports ADK, which few commands need
+        """Return the model of this name in ADK's registry, or None."""
+        # imports ADK, which few commands need
+        from ..adk.adk_llm import resolve_llm
 
         return resolve_llm(name, self.store()[1])
 
     @property
     def tenant(self) -> str:
-        """Return the tenant that the command line or the settings name."""
+        """Return the tenant from the command line or the settings."""
         return self.memories.settings.tenant if self.args.tenant is None else self.args.tenant
 
     def beside(self) -> list[Scope]:
-        """Return the scopes that --beside names, of the same tenant."""
+        """Return the scopes of --beside, in the same tenant."""
         return [Scope(self.tenant, user, app) for app, user in self.args.beside]
 
     async def scope(self) -> Scope:
-        """Return the scope that --app, --user and --tenant choose; what is left out is found when
-        only one scope fits.
+        """Return the scope of --app, --user and --tenant; missing ones are filled in if only one
+        scope fits.
 
         Raises:
-            NotFound: none fits, or several do.
+            NotFound: no scope fits, or several do.
         """
         app, user = self.args.app, self.args.user
         if app is not None and user is not None:
@@ -263,7 +261,7 @@ class Call:
         )
 
     async def whole_id(self, scope: Scope, text: str) -> str:
-        """Return the id that begins with `text`; the text itself where no id does.
+        """Return the id that begins with `text`, or the text itself if no id does.
 
         Raises:
             InvalidInput: several ids begin with it.
@@ -279,7 +277,7 @@ class Call:
         return matching[0] if matching else text
 
     def progress(self, what: str) -> Callable[[int], None]:
-        """Return a function that takes how many are done and says so at every thousandth."""
+        """Return a callback that takes the number of items done and reports every thousandth."""
         reported = 0
 
         def tell(done: int) -> None:
@@ -292,8 +290,9 @@ class Call:
 
 
 def end_at(*signals: int) -> None:
-    """Let a signal cancel the running task, and ignore those that come later: what closes then, at
-    the interpreter's end too, such as a private PostgreSQL, is not broken off.
+    """Let a signal cancel the running task, and ignore further ones.
+
+    So the closing, also of a private PostgreSQL at the interpreter's exit, is not interrupted.
     """
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
 
@@ -305,9 +304,9 @@ def end_at(*signals: int) -> None:
             task.cancel()
 
     with suppress(NotImplementedError, RuntimeError, ValueError):
-        # Windows has none of them, nor has another thread
+        # not available on Windows and outside the main thread
         for number in signals:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets it
+            if signal.getsignal(number) is not signal.SIG_IGN:  # ignored on purpose, as under nohup
                 loop.add_signal_handler(number, end)
 
 
@@ -315,15 +314,15 @@ Run: TypeAlias = Callable[[Call], Awaitable[Answer | None]]
 
 
 class Command(click.Command):
-    """A command, described by the docstring of the function that runs it.
+    """A command; the docstring of its function is its help.
 
     Attributes:
-        title: one word, or two for a command of a group ("token list").
-        opens: runs while the memories are open; others open what they need by themselves.
-        makes: the database, where there is none; others refuse, since its name is most likely a
-            typo.
-        here: works on the database itself, not on a server.
-        examples: calls of it.
+        title: its name, in two words for a command of a group ("token list").
+        opens: True if it runs with the memories open; otherwise it opens what it needs.
+        makes: True if it creates a missing database; otherwise it refuses one, which is most likely
+            a typo.
+        here: True if it works on the database itself, not through a server.
+        examples: example calls.
     """
 
     def __init__(
@@ -349,12 +348,12 @@ class Command(click.Command):
 
     @override
     def invoke(self, ctx: click.Context) -> Call:
-        """Return the call that the command line asks for."""
+        """Return the call for these options."""
         return Call(self, SimpleNamespace(**ctx.params))
 
 
 def command(title: str, *options: click.Parameter, **more: bool) -> Callable[[Run], Command]:
-    """Make a function a command; `more` are the attributes of `Command`."""
+    """Make a function a command; `more` are attributes of `Command`."""
     return lambda run: Command(title, run, options, **more)
 
 
@@ -403,10 +402,10 @@ PORTS = click.IntRange(0, 65_535)
 
 @contextmanager
 def needs(extra: str, what: str) -> Generator[None]:
-    """Name the extra that is missing where an import in the block fails.
+    """Turn a failing import in the block into an error that names the missing extra.
 
     Raises:
-        ConfigurationError: it failed.
+        ConfigurationError: an import failed.
     """
     try:
         yield

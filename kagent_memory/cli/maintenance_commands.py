@@ -72,7 +72,7 @@ FINDING_COLUMNS: Mapping[str, Column] = {
     makes=True,
 )
 async def worker(call: Call) -> Answer | None:
-    """Process the queue and prune on schedule. It runs until stopped; run as many as you like.
+    """Process the queue and prune on schedule. Runs until stopped; several may run at once.
 
     Examples:
         kagent-memory worker --uri postgresql://memory@db/agents
@@ -90,8 +90,8 @@ async def worker(call: Call) -> Answer | None:
 
 @contextmanager
 def _probed(host: str, port: int | None) -> Generator[Callable[[Memories], Awaitable[object]]]:
-    """Yield what waits to be cancelled, and meanwhile answers probes and `/metrics` on a port, if
-    there is one.
+    """Yield a function that runs until cancelled, serving probes and `/metrics` on a port if one is
+    given.
     """
     if port is None:
         yield lambda _: asyncio.Event().wait()
@@ -108,7 +108,7 @@ DRY_RUN = arguments(Memories.prune, "dry_run")
 
 @command("prune", *DRY_RUN)
 async def prune(call: Call) -> Answer:
-    """Delete expired memories, or extend popular ones. This is done in every scope.
+    """Delete expired memories and extend popular ones, in every scope.
 
     Examples:
         kagent-memory prune --dry-run
@@ -128,7 +128,7 @@ async def prune(call: Call) -> Answer:
     option("--drop", "delete this job, unless it is running; what it holds is lost", metavar="ID"),
 )
 async def jobs(call: Call) -> Answer:
-    """List jobs that are not done yet, and dead letters. It can also retry or drop one.
+    """List open jobs and dead letters, or retry or drop one.
 
     Examples:
         kagent-memory jobs --state dead
@@ -154,15 +154,15 @@ async def jobs(call: Call) -> Answer:
     opens=False,
 )
 async def reembed(call: Call) -> Answer:
-    """Embed all memories anew by another embedder. The store goes over to it; interrupted, it goes
-    on when run again.
+    """Embed all memories with another embedder and switch the store to it. If interrupted, run it
+    again to continue.
 
     Examples:
         kagent-memory reembed --embedding openai/text-embedding-3-small
         kagent-memory reembed --embedding openai/text-embedding-3-small --drop-old
     """
     embedding = call.store()[1].embedding
-    # the store may still refuse the new one, and the former need not be at hand
+    # open without an embedder: the store still refuses the new one, and the old may be gone
     call.args.embedding = ""
     async with call.opened(here=True):
         return Answer(
@@ -174,17 +174,15 @@ async def reembed(call: Call) -> Answer:
 
 @command("forget-tenant", option("name", "the tenant"), flag("--yes", "really"))
 async def forget_tenant(call: Call) -> Answer:
-    """Erase everything kept for a tenant. Its queue and tokens go too; if interrupted, run it again
-    to finish. `show --tenant` counts what would go.
+    """Erase everything of a tenant, its queue and tokens included. If interrupted, run it again to
+    finish. `show --tenant` counts what would be erased.
 
     Examples:
         kagent-memory forget-tenant acme --yes
     """
     name = call.args.name
     if not call.args.yes:
-        raise InvalidInput(
-            f"This erases all that is kept of the tenant {name}; say --yes to do it."
-        )
+        raise InvalidInput(f"This erases everything of the tenant {name}; add --yes to do it.")
     return Answer(await call.perform(Memories.forget_tenant, tenant=name))
 
 
@@ -194,12 +192,12 @@ async def forget_tenant(call: Call) -> Answer:
     LIMIT,
     flag(
         "--check",
-        "instead check that no receipt of the tenant, or of any, was edited, removed, added or "
-        "moved; exit code 1 when one was",
+        "check instead that no receipt (of the tenant, or at all) was edited, removed, added or "
+        "moved; exit code 1 if one was",
     ),
 )
 async def receipts(call: Call) -> Answer:
-    """List what was forgotten of a tenant. When, how many, and who asked; never the content.
+    """List the receipts of forgetting: when, how many and who asked, never the content.
 
     Examples:
         kagent-memory receipts --tenant acme
@@ -230,8 +228,8 @@ async def receipts(call: Call) -> Answer:
     ),
 )
 async def audit(call: Call) -> Answer:
-    """Look for defects of memories. They are duplicates, contradictions, recall loops, secrets and
-    personal data; exit code 1 when there are any. Without --app and --user in every scope.
+    """Look for defects: duplicates, contradictions, recall loops, secrets and personal data. Exit
+    code 1 if there are any. Without --app and --user it looks in every scope.
 
     Examples:
         kagent-memory audit
@@ -265,15 +263,15 @@ async def audit(call: Call) -> Answer:
     ),
     flag(
         "--rotate-keys",
-        "encrypt with the first of the encryption keys what is plain or of another key; goes on "
-        "where it stopped",
+        "encrypt everything with the first encryption key; run it again to continue after an "
+        "interruption",
     ),
     *DRY_RUN,
     opens=False,
     makes=True,
 )
 async def migrate(call: Call) -> Answer:
-    """Update the database to the newest schema. Every start does this too, if its user may.
+    """Update the database to the newest schema. Every start does this too, if its role may.
 
     Examples:
         kagent-memory migrate --uri postgresql://owner@db/agents
@@ -284,8 +282,7 @@ async def migrate(call: Call) -> Answer:
     args = call.args
     if args.dry_run and not (args.distribute or args.rotate_keys):
         raise InvalidInput(
-            "--dry-run goes with --distribute or --rotate-keys: a migration is made whole, or "
-            "not at all."
+            "--dry-run goes with --distribute or --rotate-keys; a migration has no dry run."
         )
     if args.distribute and args.rotate_keys:
         raise InvalidInput("Give --distribute or --rotate-keys, not both.")
@@ -311,7 +308,7 @@ async def _distribute(call: Call) -> Answer:
 
 
 async def _rotate_keys(call: Call) -> Answer:
-    """Encrypt with the first key what is plain or encrypted with another one."""
+    """Encrypt everything that is plain or encrypted with another key with the first key."""
     async with call.opened(here=True, makes=False) as memories:
         return Answer(await memories.rotate_keys(dry_run=call.args.dry_run))
 
@@ -321,7 +318,7 @@ async def _rotate_keys(call: Call) -> Answer:
     *arguments(Memories.export, "app user vectors"),
 )
 async def export(call: Call) -> None:
-    """Write memories to standard output. Each is one line of JSON, with history, usage and expiry.
+    """Write memories to standard output as JSON lines, with history, usage and expiry.
 
     Examples:
         kagent-memory export > all.jsonl
@@ -343,21 +340,21 @@ async def export(call: Call) -> None:
     makes=True,
 )
 async def import_(call: Call) -> Answer:
-    """Import what export wrote. All of it comes or nothing, and nothing twice.
+    """Import the output of `export`, all of it or nothing, and nothing twice.
 
     Examples:
         kagent-memory import all.jsonl --dry-run
         kagent-memory import - < all.jsonl
     """
     args, path = call.args, Path(call.args.file)
-    # before a database is made for it
+    # first, so that no database is created for nothing
     if args.file != "-" and not await asyncio.to_thread(path.is_file):
         raise InvalidInput(f"{args.file} is not a file.")
     async with call.opened():
         with tempfile.TemporaryDirectory() as folder:
             if args.file == "-":
                 path = Path(folder) / "standard input"
-                with path.open("wb") as file:  # it is read twice
+                with path.open("wb") as file:  # the import reads it twice
                     copyfileobj(sys.stdin.buffer, file)
             return Answer(
                 await call.perform(

@@ -38,7 +38,7 @@ from .output import (
     value_in,
 )
 
-MAX_SHOWN = 100  # rows of a dry run
+MAX_SHOWN = 100  # memories that a dry run lists
 FILTERS = (
     option("--type", "only this type", type=click.Choice(MEMORY_TYPES)),
     option("--category", "only of this category"),
@@ -54,7 +54,7 @@ HIT_COLUMNS: Mapping[str, Column] = {
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Counts of the memories of an agent and user."""
+    """The counts of one scope."""
 
     scope: Scope
     stats: ScopeStats
@@ -87,7 +87,7 @@ def _filter(args: SimpleNamespace) -> Filter:
     *SCOPE_OPTIONS,
     *FILTERS,
     BESIDE,
-    flag("--all", "in those of every agent and user that --app and --user leave open"),
+    flag("--all", "search all agents, or users, that --app and --user leave open"),
 )
 async def search(call: Call) -> Answer:
     """Find the memories that answer a question. Does not count as a delivery.
@@ -117,7 +117,7 @@ async def search(call: Call) -> Answer:
 
 
 def _explanation(hit: Hit) -> str:
-    """Return why a memory was found, in sentences."""
+    """Explain in sentences why a memory was found."""
     signs = sorted(hit.why.get("scores", {}).items(), key=lambda sign: -abs(sign[1]))
     score = ", ".join(f"{name} {value:+.2f}" for name, value in signs)
     said = [*sentences_of(hit), f"Relevance: {hit.relevance:.2f}."]
@@ -130,19 +130,19 @@ def _explanation(hit: Hit) -> str:
     *FILTERS,
     option(
         "--short-term state",
-        "only what single sessions keep for themselves",
+        "only short-term memories, which only their session sees",
         flag_value="short_term",
     ),
     option(
         "--quarantined state",
-        "only what waits to be confirmed; see the setting quarantine",
+        "only memories that wait to be confirmed; see the setting quarantine",
         flag_value="quarantined",
     ),
     *arguments(Memories.list, "order cursor"),
     LIMIT,
 )
 async def list_(call: Call) -> Answer:
-    """List memories, a page at a time.
+    """List memories page by page.
 
     Examples:
         kagent-memory list --app demo --user ada --order oldest --limit 10
@@ -159,8 +159,8 @@ async def list_(call: Call) -> Answer:
     *SCOPE_OPTIONS,
 )
 async def show(call: Call) -> Answer:
-    """Show one memory with everything known about it. Without an id count memories, deliveries and
-    jobs of every agent and user, or those of --app and --user.
+    """Show a memory with all its details. Without an id, count the memories, deliveries and jobs of
+    every agent and user, or of --app and --user.
 
     Examples:
         kagent-memory show 0199a1b2-… --user ada
@@ -186,14 +186,14 @@ def _details(memory: Memory) -> Answer:
 
 @command(
     "add",
-    option("text", "what to remember (none: one a line on standard input)", nargs=-1),
+    option("text", "texts to store (default: the lines of standard input)", nargs=-1),
     *SCOPE_OPTIONS,
     *arguments(Memories.edit, LABELS),
-    option("--origin", "where it comes from", type=click.Choice(ORIGINS), default="user"),
+    option("--origin", "the source of the texts", type=click.Choice(ORIGINS), default="user"),
     makes=True,
 )
 async def add(call: Call) -> Answer:
-    """Store texts as given. A text that is already there is renewed.
+    """Store texts as given. A text that is already stored gets its TTL anew.
 
     Examples:
         kagent-memory add "Ada prefers green tea" --app demo --user ada --topic tea
@@ -221,7 +221,7 @@ def _lines() -> list[str]:
     *arguments(Memories.edit, f"content {LABELS} why"),
 )
 async def edit(call: Call) -> Answer:
-    """Change a memory; the former state stays in its history.
+    """Change a memory. Its history keeps the previous state.
 
     Examples:
         kagent-memory edit 0199a1b2-… --content "Ada prefers black tea" --why "she said so"
@@ -231,7 +231,7 @@ async def edit(call: Call) -> Answer:
 
 @command("pin", *MEMORY_OPTIONS, flag("--off", "unpin it"))
 async def pin(call: Call) -> Answer:
-    """Keep a memory, whatever the prune would do.
+    """Pin a memory, so that it never expires and the prune never deletes it.
 
     Examples:
         kagent-memory pin 0199a1b2-…
@@ -245,7 +245,7 @@ async def pin(call: Call) -> Answer:
     option("ids", "memories' ids, or how they begin", type=text, nargs=-1),
     *SCOPE_OPTIONS,
     *arguments(Memories.forget, "session_id tag author before after everything dry_run"),
-    flag("--yes", "really, with --everything"),
+    flag("--yes", "confirm --everything"),
 )
 async def forget(call: Call) -> Answer:
     """Erase memories for good, with their history. Saving their session again does not bring them
@@ -261,7 +261,7 @@ async def forget(call: Call) -> Answer:
     scope = await call.scope()
     if args.everything and not (args.yes or args.dry_run):
         raise InvalidInput(
-            f"This erases all memories of {scope.app} about {scope.user}; say --yes to do it."
+            f"This erases all memories of {scope.app} about {scope.user}; add --yes to do it."
         )
     ids = [await call.whole_id(scope, text) for text in args.ids] or None
     gone = await call.perform(Memories.forget, scope=scope, ids=ids)
@@ -274,7 +274,7 @@ async def forget(call: Call) -> Answer:
 
 @command("history", *MEMORY_OPTIONS)
 async def history(call: Call) -> Answer:
-    """Show what happened to a memory: when, by whom, why, and what it was before.
+    """Show the changes to a memory: when, by whom, why, and the content before.
 
     Examples:
         kagent-memory history 0199a1b2-…
@@ -292,8 +292,7 @@ async def history(call: Call) -> Answer:
 
 @command("undo", *MEMORY_OPTIONS)
 async def undo(call: Call) -> Answer:
-    """Undo the last change to a memory. Everything else that the same decision changed is undone
-    too.
+    """Undo the last change to a memory, with everything else that the same decision changed.
 
     Examples:
         kagent-memory undo 0199a1b2-…
@@ -303,7 +302,7 @@ async def undo(call: Call) -> Answer:
 
 @command("confirm", *MEMORY_OPTIONS)
 async def confirm(call: Call) -> Answer:
-    """Let a memory out of quarantine: from now on it is found. `forget` erases one instead.
+    """Release a memory from quarantine, so that it is found. `forget` erases one instead.
 
     Examples:
         kagent-memory confirm 0199a1b2-…

@@ -1,6 +1,4 @@
-"""Output of commands: tables for people, JSON for programs, progress and log lines on the error
-stream.
-"""
+"""Print tables for people, JSON for programs, and progress and log lines to standard error."""
 
 from __future__ import annotations
 
@@ -23,30 +21,30 @@ from typing_extensions import override
 
 from ..records import Memory
 
-MIN_TEXT_WIDTH = 60  # columns of a text on a terminal
-SHORT_ID = 13  # characters of an id on a terminal, more where those are not unique
+MIN_TEXT_WIDTH = 60  # on a terminal, in columns
+SHORT_ID = 13  # characters of an id on a terminal, or more to keep ids unique
 CONTENT = "CONTENT"
 logger = logging.getLogger("kagent_memory")
 STYLES = {"bold": 1, "red": 31, "green": 32, "yellow": 33}
 
 
 Column: TypeAlias = str | Callable[[Any], object]
-"""What stands in a column: the path of an attribute, or a function of the row's item."""
+"""The value of a column: the path of an attribute, or a function of the row's item."""
 
 
 class UnwritableOutput(Exception):
-    """Standard output does not take the answer: the disk is full, say."""
+    """Standard output cannot be written, for example because the disk is full."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Result of a command.
+    """The result of a command.
 
     Attributes:
         value: the JSON document.
-        columns: of a table for people, by their titles; see `cell`.
-        items: what its rows are about; None: those of `value`.
-        lines: what else people read, under the table; None: the fields of `value`.
+        columns: the columns of the table for people, by title; see `cell`.
+        items: the rows of the table; None: the items of `value`.
+        lines: lines below the table; None: the fields of `value`.
         code: the exit code.
     """
 
@@ -59,21 +57,21 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Write a command's results.
+    """Print the results of a command.
+
+    All methods raise BrokenPipeError if the reader has gone, and UnwritableOutput if standard
+    output fails in another way.
 
     Attributes:
-        as_json: as one JSON document on standard output and nothing else.
-        logs: remarks and errors are lines of the log.
-
-    Everything that writes raises BrokenPipeError when the reader went away, and UnwritableOutput
-    when standard output fails otherwise.
+        as_json: True to write one JSON document to standard output and nothing else.
+        logs: True to write notes and errors as log lines.
     """
 
     as_json: bool = False
     logs: bool = False
 
     def answer(self, answer: Answer) -> None:
-        """Write an answer."""
+        """Print an answer."""
         if self.as_json:
             self.json(answer.value)
             return
@@ -91,11 +89,11 @@ class Output:
         _write(line + "\n")
 
     def note(self, text: str) -> None:
-        """Write progress and remarks to the error stream."""
+        """Print progress or a note to standard error."""
         if self.logs:
             logger.info("%s", printable(text.strip()))
             return
-        with suppress(OSError):  # a remark that nobody can read must not end the command
+        with suppress(OSError):  # a note that cannot be printed must not end the command
             sys.stderr.write(text + "\n")
             sys.stderr.flush()
 
@@ -104,7 +102,7 @@ class Output:
         self.line(json.dumps(to_jsonable_python(value), ensure_ascii=False, indent=2))
 
     def error(self, text: str, *, family: str, exit_code: int) -> None:
-        """Say what went wrong: one line on the error stream, or the JSON document."""
+        """Report an error: as one line on standard error, or as the JSON document."""
         if self.as_json:
             self.json({"error": {"family": family, "message": text, "exit_code": exit_code}})
         if self.logs:
@@ -113,17 +111,17 @@ class Output:
             self.note(f"kagent-memory: {printable(text)}")
 
     def flush(self) -> None:
-        """Write out what is still buffered."""
+        """Flush standard output."""
         _write("", flush=True)
 
 
 @contextmanager
 def writing() -> Generator[None]:
-    """Say so where standard output does not take what the block writes.
+    """Turn failures of standard output in the block into our error.
 
     Raises:
-        BrokenPipeError: its reader went away.
-        UnwritableOutput: it failed otherwise.
+        BrokenPipeError: the reader has gone.
+        UnwritableOutput: standard output failed in another way.
     """
     try:
         yield
@@ -143,8 +141,8 @@ def _write(text: str, *, flush: bool = False) -> None:
 
 
 def _write_table(head: Sequence[str], rows: list[list[str]]) -> None:
-    """Write columns. On a terminal the last one is cut to what is left of the line, and ids to what
-    tells them apart.
+    """Print columns; on a terminal cut the last one to the width, and ids as long as they stay
+    unique.
     """
     is_terminal = sys.stdout.isatty()
     if is_terminal and "ID" in head and head[-1] == CONTENT:
@@ -164,7 +162,7 @@ def _write_table(head: Sequence[str], rows: list[list[str]]) -> None:
 
 
 def styled(text: str, style: str) -> str:
-    """Return the text in one of `STYLES` where standard output is a terminal with colours
+    """Return the text in one of `STYLES` if standard output is a terminal with colours
     (https://no-color.org).
     """
     is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
@@ -172,8 +170,8 @@ def styled(text: str, style: str) -> str:
 
 
 def prepare_streams() -> None:
-    """Let standard output and the error stream take every character, what their encoding lacks as
-    "?"; those that the caller closed take everything and keep nothing.
+    """Make standard output and error accept every character, replacing what their encoding lacks
+    by "?"; output to a closed stream is dropped.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -185,28 +183,26 @@ def prepare_streams() -> None:
 
 
 def discard_stdout() -> None:
-    """Drop what standard output could not take, so that the interpreter does not try again at its
-    end.
+    """Redirect standard output to nowhere, so that the interpreter does not fail to flush it at
+    exit.
     """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def printable(text: str) -> str:
-    """Return the text on one line, without characters that would drive the terminal."""
+    """Return the text on one line without terminal control characters."""
     return "".join(
         char if char.isprintable() else " " if char.isspace() else "\ufffd" for char in text
     )
 
 
 def shortened(text: str, width: int) -> str:
-    """Return at most `width` characters, the last of them … when something was cut."""
+    """Return at most `width` characters, ending in … if the text was cut."""
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def cell(value: object) -> str:
-    """Return a value as text for people: a dash for None or "", a time to the second, what a value
-    is made of with commas between.
-    """
+    """Format a value for people: None and "" as a dash, times to the second, lists with commas."""
     if isinstance(value, datetime):
         return value.isoformat(timespec="seconds")
     if isinstance(value, Mapping):
@@ -218,9 +214,7 @@ def cell(value: object) -> str:
 
 
 def described(answer: Answer) -> list[str]:
-    """Return the fields of an answer that the table does not show, one a line, without empty
-    ones.
-    """
+    """Return the non-empty fields of an answer that the table does not show, one per line."""
     value = answer.value
     if is_dataclass(value):
         value = {field.name: getattr(value, field.name) for field in fields(value)}
@@ -234,17 +228,17 @@ def described(answer: Answer) -> list[str]:
 
 
 def day(at: datetime | None) -> str:
-    """Return 2026-01-31, or a dash."""
+    """Format a day as 2026-01-31, or None as a dash."""
     return at.strftime("%Y-%m-%d") if at else "-"
 
 
 def expiry(memory: Memory) -> str:
-    """Return when a memory expires, for people."""
+    """Format the expiry of a memory for people."""
     return "never" if memory.pinned or not memory.expires_at else day(memory.expires_at)
 
 
 def value_in(column: Column, item: Any) -> object:
-    """Return what stands in a column of an item's row."""
+    """Return an item's value for a column."""
     return attrgetter(column)(item) if isinstance(column, str) else column(item)
 
 
@@ -267,7 +261,7 @@ MEMORY_COLUMNS: Mapping[str, Column] = {
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, and where something broke."""
+    """Format a record as one line of JSON: time, level, logger, message and traceback."""
 
     @override
     def format(self, record: logging.LogRecord) -> str:
@@ -283,22 +277,25 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """One line for each message; the lines of a traceback are indented."""
+    """Format a record as one line, followed by an indented traceback."""
 
     @override
     def formatException(self, ei: Any) -> str:
-        """Return the traceback, each line indented and without control characters."""
+        """Return the traceback with indented lines and without control characters."""
         return "\n".join(
             f"    {printable(line)}" for line in super().formatException(ei).splitlines()
         )
 
 
 def _on_one_line(*args: Any, **kwargs: Any) -> logging.LogRecord:
-    """Return a record whose message holds no control characters, so that no text can forge another
-    line, whichever handler writes it: LiteLLM has its own.
+    """Return the record with control characters removed from its message.
+
+    So no text can forge a log line, whichever handler writes it; LiteLLM has its own.
     """
     record = logging.LogRecord(*args, **kwargs)
-    with suppress(TypeError, ValueError):  # the handler says that its arguments do not fit
+    with suppress(
+        TypeError, ValueError
+    ):  # leave it to the handler to report that the arguments do not fit
         record.msg, record.args = printable(record.getMessage()), ()
     return record
 
@@ -306,14 +303,14 @@ def _on_one_line(*args: Any, **kwargs: Any) -> logging.LogRecord:
 def set_up_logging(
     format: Literal["text", "json"], say: Output, *, level: int = logging.INFO
 ) -> Output:
-    """Log to the error stream from now on; return the output that the command uses then.
+    """Send log records to standard error, and return the output for the command.
 
-    A program that has set up its own logging keeps it.
+    The logging of a program that has set up its own stays as it is.
     """
     root = logging.getLogger()
     if not root.handlers:
         logging.basicConfig(level=level)
-        logging.getLogger("mcp").setLevel(logging.WARNING)  # it would speak of every request
+        logging.getLogger("mcp").setLevel(logging.WARNING)  # else it logs every request
         formatter = TextFormatter("%(levelname)s %(name)s: %(message)s")
         if format == "json":
             formatter = JsonFormatter()

@@ -1,4 +1,4 @@
-"""Commands that run or guard something: serve, mcp, token, doctor."""
+"""Commands that serve memories, manage tokens and check the setup: serve, mcp, token, doctor."""
 
 from __future__ import annotations
 
@@ -39,32 +39,32 @@ MARKS = {"ok": ("ok  ", "green"), "note": ("note", "yellow"), "bad": ("BAD ", "r
     option("--port", "the port; 0: any free one", type=PORTS, default=8080),
     option(
         "--grpc-port",
-        "the port for kagent's contract over gRPC, for kagent after 0.10; 0: any free one "
-        "(default: no gRPC)",
+        "the port of kagent's gRPC service, for kagent after 0.10; 0: any free one (default: no "
+        "gRPC)",
         type=PORTS,
     ),
-    flag("--auth", "every call needs a token"),
+    flag("--auth", "require a token for every call"),
     flag(
         "--trusted-proxy",
-        "believe X-User-Id, X-Agent-Name and X-Tenant-Id: a proxy in front sets them, and nobody "
-        "else can",
+        "trust X-User-Id, X-Agent-Name and X-Tenant-Id, because only the proxy in front can set "
+        "them",
     ),
-    option("--allow-host", "a further host name to answer to without auth", multiple=True),
+    option("--allow-host", "another host name to answer to without --auth", multiple=True),
     option(
         "--allow-model",
-        "a model that callers may name for their sessions, beside the server's own; may be "
+        "a model that callers may choose for their sessions, beside the server's own; may be "
         "repeated",
         multiple=True,
     ),
     option(
         "--max-body-bytes",
-        "the longest request body",
+        "the largest request body",
         type=click.IntRange(1024, 2**30),
         default=8 * 1024 * 1024,
     ),
     option(
         "--max-import-bytes",
-        "the longest file that an import takes",
+        "the largest import",
         type=click.IntRange(1024, 2**50),
         default=16 * 2**30,
     ),
@@ -73,8 +73,8 @@ MARKS = {"ok": ("ok  ", "green"), "note": ("note", "yellow"), "bad": ("BAD ", "r
     makes=True,
 )
 async def serve(call: Call) -> None:
-    """Serve the memories over HTTP. There is kagent's contract, /api/v1 and the page at /; the
-    queue is processed too.
+    """Serve memories over HTTP: kagent's API, /api/v1 and the page at /. It also processes the
+    queue.
 
     Examples:
         kagent-memory serve --uri libsql:///memory.db
@@ -101,7 +101,7 @@ async def serve(call: Call) -> None:
             app = create_app(memories, access)
             grpc: Any = nullcontext()
             if args.grpc_port is not None:
-                # its core would write lines of its own to the error stream
+                # else its core writes to standard error
                 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
                 with needs("grpc", "gRPC"):
                     from ..server.grpc_service import serving
@@ -123,8 +123,8 @@ async def serve(call: Call) -> None:
     makes=True,
 )
 async def mcp(call: Call) -> None:
-    """Serve one agent's and user's memories to a client of MCP. It reads standard input and writes
-    standard output; the queue is processed too.
+    """Serve the memories of one agent and user to an MCP client on standard input and output. It
+    also processes the queue.
 
     Examples:
         kagent-memory mcp --uri libsql:////home/ada/memory.db --app assistant --user ada
@@ -142,15 +142,15 @@ async def mcp(call: Call) -> None:
 
 @command(
     "token create",
-    option("--user", "only this user's memories (default: the whole tenant's)", type=text),
-    flag("--operator", "opens every tenant, and what crosses them: prune and doctor over HTTP"),
-    option("--label", "a name to recognise it by", default="", show_default=False),
-    option("--days", "days it is valid (default: until revoked)", type=click.IntRange(1, 36_500)),
+    option("--user", "limit the token to this user (default: the whole tenant)", type=text),
+    flag("--operator", "allow every tenant, and prune and doctor over HTTP"),
+    option("--label", "a name for people", default="", show_default=False),
+    option("--days", "validity in days (default: until revoked)", type=click.IntRange(1, 36_500)),
     makes=True,
     here=True,
 )
 async def token_create(call: Call) -> Answer:
-    """Make a bearer token for the server. It is bound to the tenant or to one user, and shown once.
+    """Create a bearer token for a tenant or one user of it. The token is shown only once.
 
     Examples:
         kagent-memory token create --label ci --days 90
@@ -184,7 +184,7 @@ TOKEN_COLUMNS: Mapping[str, Column] = {
 
 @command("token list", here=True)
 async def token_list(call: Call) -> Answer:
-    """List tokens; never their secrets.
+    """List tokens without their secrets.
 
     Examples:
         kagent-memory token list
@@ -206,8 +206,7 @@ async def token_revoke(call: Call) -> Answer:
 
 @command("doctor", opens=False)
 async def examine(call: Call) -> Answer:
-    """Check everything, and say what to do. It looks at settings, database, schema, rights,
-    embedder and model.
+    """Check settings, database, schema, rights, embedder and model, and say how to fix problems.
 
     Examples:
         kagent-memory doctor --uri postgresql://memory@db/agents --embedding ollama/nomic-embed-text
