@@ -17,8 +17,6 @@ from typing import Any
 
 from kagent_memory.redaction import redact
 
-KAGENT_SPACE = "external-768"  # holds the vectors that kagent's clients send
-
 
 @dataclass(frozen=True, kw_only=True)
 class ForeignMemory:
@@ -123,7 +121,7 @@ def _line(
         **memory.fields,
     }
     positions[session] += 1
-    vectors = [{"space": KAGENT_SPACE, "numbers": memory.vector}] if memory.vector else []
+    vectors = [memory.vector] if memory.vector else []
     scope = {"tenant": args.tenant, "user": user, "app": app}
     return {"scope": scope, "memory": _without_secrets(values), "vectors": vectors}
 

@@ -1,4 +1,4 @@
-"""Vectors that callers bring themselves: which embedding space holds them."""
+"""Vectors that callers bring themselves: kept by their width, apart from the embedder's."""
 
 from __future__ import annotations
 
@@ -16,17 +16,24 @@ WIDTH_STEP = 64
 MAX_WIDTH = 4096
 
 
-def is_kept(width: int) -> bool:
-    """Return True if callers' own vectors may have this width: each has a table, so there are few
-    of them.
+def brought(vector: object) -> Vector:
+    """Return a vector as it is kept of a caller: each width has a table, so there are few of them.
+
+    Raises:
+        InvalidInput: it does not fit, or has another width.
     """
-    return width % WIDTH_STEP == 0 and width <= MAX_WIDTH
+    checked = checked_vector(vector, None)
+    if (width := len(checked)) % WIDTH_STEP or width > MAX_WIDTH:
+        raise InvalidInput(
+            f"The vector has {width:,} dimensions; those of vectors of your own are a multiple of "
+            f"{WIDTH_STEP}, up to {MAX_WIDTH:,}."
+        )
+    return checked
 
 
-def check_brought(space: str | None) -> None:
-    """Refuse the name of an embedding space without vectors that the caller brings for it."""
-    if space is not None:
-        raise InvalidInput("embedding_space= goes with embedding=, vectors that you bring.")
+async def space_of(store: MemoryStore, width: int) -> EmbeddingSpace:
+    """Return the embedding space of callers' vectors of a width, made if it is new."""
+    return await store.spaces.add(external_name(width), width, None)
 
 
 async def with_brought(
@@ -34,41 +41,36 @@ async def with_brought(
     batch: Batch,
     memories: Sequence[Memory | None],
     embedding: Sequence[Vector],
-    name: str | None,
 ) -> Batch:
     """Return the batch with the vectors that a caller brings for its memories, one each, also
     for one that is None.
 
     Raises:
-        InvalidInput: there are more or fewer vectors than memories; or as `_space`.
+        InvalidInput: one does not fit, or there are more or fewer of them than memories.
     """
     if len(embedding) != len(memories):
         raise InvalidInput(f"Got {len(embedding)} vectors for {len(memories)} items.")
-    width = len(checked_vector(embedding[0], None))
+    width = len(brought(embedding[0]))
     checked = [checked_vector(vector, width) for vector in embedding]
-    space = await _space(store, name, width)
-    if space is None:
-        space = await store.spaces.add(external_name(width), width, None)
+    space = await space_of(store, width)
     vectors = {
         memory.id: vector for memory, vector in zip(memories, checked, strict=True) if memory
     }
     return replace(batch, vectors=vectors, space_number=space.number)
 
 
-async def for_query(
-    store: MemoryStore, embedding: Vector | None, name: str | None
-) -> tuple[EmbeddingSpace, Vector] | None:
-    """Return a query's vector as its caller brought it, with the embedding space to search.
+async def for_query(store: MemoryStore, embedding: Vector) -> tuple[EmbeddingSpace, Vector] | None:
+    """Return a query's vector as its caller brought it, with the embedding space to search; None:
+    there are no vectors of its width.
 
     Raises:
-        InvalidInput: the vector does not fit, or a space is named without one.
+        InvalidInput: it does not fit.
     """
-    if embedding is None:
-        check_brought(name)
-        return None
-    vector = checked_vector(embedding, None)
-    space = await _space(store, name, len(vector))
-    return None if space is None else (space, vector)
+    vector = brought(embedding)
+    for space in await store.spaces.all():
+        if space.name == external_name(len(vector)):
+            return space, vector
+    return None
 
 
 async def nearest(
@@ -80,7 +82,7 @@ async def nearest(
     Raises:
         InvalidInput: the vector does not fit.
     """
-    query = await for_query(store, vector, None)
+    query = await for_query(store, vector)
     if query is None:
         return []
     space, vector = query
@@ -88,24 +90,3 @@ async def nearest(
     [near] = await view.nearest(space.number, [vector], limit=limit)
     rows = await view.memories([id for id, _ in near])
     return [(rows[id], cosine) for id, cosine in near if id in rows]
-
-
-async def _space(store: MemoryStore, name: str | None, width: int) -> EmbeddingSpace | None:
-    """Return the embedding space that a caller's own vector of this width belongs to; None when
-    it is one of callers' still to be made.
-
-    Raises:
-        InvalidInput: there is no embedding space of this name and width, or callers' own
-            vectors have no such width.
-    """
-    external = external_name(width)
-    for space in await store.spaces.all():
-        if space.key == (name or external, width):
-            return space
-    if name in (None, external) and is_kept(width):
-        return None
-    raise InvalidInput(
-        f"No embedding space {name or external!r} holds vectors of {width} dimensions. Vectors "
-        "of your own are kept by their width, such as 'external-768': a multiple of "
-        f"{WIDTH_STEP}, up to {MAX_WIDTH:,}."
-    )

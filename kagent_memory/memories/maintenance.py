@@ -17,10 +17,9 @@ from ..retrieval.embedding_spaces import StoreEmbedder
 from ..stores.values import Rotated, ScopeStats
 from .audit import audit_scope
 from .diagnosis import Diagnosis, diagnose
-from .export_file import READ, ExportFile, export
 from .findings import DEFECTS, MAX_FINDINGS, Audit, Defect, Progress
 from .opened import Opened
-from .transfer import Imported, import_file
+from .transfer import READ, ExportFile, Imported, export, import_file
 from .types import Count, Defects, EmbedderChoice, Name
 from .verbs import verb
 

@@ -162,7 +162,6 @@ class Memories(Writing, Forgetting, Running, Maintenance):
         min_score: Cosine | None = None,
         filter: Filter = Filter(),
         embedding: Vector | None = None,
-        embedding_space: str | None = None,
         explain: bool = False,
         deliver: bool = True,
         gate: bool = False,
@@ -186,9 +185,8 @@ class Memories(Writing, Forgetting, Running, Maintenance):
             min_score: floor on the full query's cosine for memories that only their vectors found;
                 no effect in keyword mode. None: the setting.
             filter: which memories count.
-            embedding: the query's vector, brought by the caller.
-            embedding_space: the name of the store's embedding space to search with such a vector;
-                see `add`.
+            embedding: the query's vector, brought by the caller, to search those that callers
+                brought; see `add`.
             explain: say why each was found. Fills `Hit.why` and `Recall.left_out`; counts nothing.
             deliver: count the hits as delivered.
             gate: let the gate answer nothing to a text that needs no memory; `degraded` says
@@ -234,7 +232,9 @@ class Memories(Writing, Forgetting, Running, Maintenance):
             filter=self.masked_filter(replace(filter, superseded=False)),
             explain=explain,
             history=earlier,
-            external_vector=await for_query(self.store.memories, embedding, embedding_space),
+            external_vector=None
+            if embedding is None
+            else await for_query(self.store.memories, embedding),
             budget_tokens=budget_tokens,
             as_of=as_of,
             session_id=checked_session_id(session_id) if session_id else None,

@@ -24,7 +24,7 @@ from ..records import (
 )
 from ..retention.lifecycle import promoted, revised, to_memory
 from ..stores.values import Batch, Delivery
-from .caller_vectors import check_brought, with_brought
+from .caller_vectors import with_brought
 from .opened import Opened
 from .types import Llm, Minutes, Vector, Who
 from .verbs import verb
@@ -97,7 +97,6 @@ class Writing(Opened):
         items: Sequence[Fact | str],
         *,
         embedding: Sequence[Vector] | None = None,
-        embedding_space: str | None = None,
         who: Who = "",
         replaces: str | None = None,
     ) -> list[str]:
@@ -106,10 +105,8 @@ class Writing(Opened):
         Args:
             scope: whose memories these become.
             items: facts or bare texts. One that exists already is revived.
-            embedding: vectors the caller brings, one an item.
-            embedding_space: the name of the one they belong to, if the store holds vectors of that
-                embedder. By default they are kept apart, as "external-<width>"; the width is a
-                multiple of 64 then, up to 4,096.
+            embedding: vectors the caller brings, one an item: of a multiple of 64 dimensions, up to
+                4,096. They are kept by their width, apart from the embedder's.
             who: for the history.
             replaces: the id of the memory that the single item corrects; it stays as history.
 
@@ -150,11 +147,10 @@ class Writing(Opened):
                     old, memories[0], now=now, who=who, why="replaced by its author"
                 )
             if embedding is None:
-                check_brought(embedding_space)
                 applied = await self.embed_and_apply(scope, changes, now=now, strict=True)
             else:
                 batch = await with_brought(
-                    self.store.memories, Batch(changes=changes), stored, embedding, embedding_space
+                    self.store.memories, Batch(changes=changes), stored, embedding
                 )
                 applied = await self.apply(scope, batch, now=now)
             ids = [str(id) for id in applied[: len(memories)]]

@@ -20,11 +20,10 @@ from ..checks import json_text
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, KagentMemoryError, NotFound, StoreError, error_class
 from ..memories.diagnosis import Diagnosis, bad
-from ..memories.export_file import opened
 from ..memories.findings import DEFECTS, Audit
 from ..memories.memories import Memories
 from ..memories.opened import without_secrets
-from ..memories.transfer import Imported
+from ..memories.transfer import Imported, opened
 from ..memories.verbs import Verb
 from ..records import Fact, Mode, Scope
 from ..settings import PREFIX, MemorySettings, compose, scheme_of

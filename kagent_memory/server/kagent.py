@@ -23,11 +23,9 @@ from ..memories import Memories
 from ..memories.caller_vectors import nearest
 from ..memories.reading import each_memory
 from ..records import Memory, Scope
-from ..stores.spaces import external_name
 from .auth import Caller
 from .dependencies import caller_of, memories_of
 from .kagent_wire import (
-    DIMENSIONS,
     Item,
     Named,
     Search,
@@ -40,7 +38,6 @@ from .kagent_wire import (
     search_of,
 )
 
-EMBEDDING_SPACE = external_name(DIMENSIONS)
 SORTED_CHARS = 10  # what sorting one memory costs, as `run_in_thread` counts
 
 
@@ -84,7 +81,6 @@ async def _store(memories: Memories, caller: Caller, items: Sequence[Item]) -> l
             scope,
             [item.fact for item in group],
             embedding=[item.array for item in group],
-            embedding_space=EMBEDDING_SPACE,
             who="kagent",
         )
     return ids

@@ -31,11 +31,6 @@ class EmbeddingSpace:
     probe: Vector | None = None
     state: SpaceState = "current"
 
-    @property
-    def key(self) -> tuple[str, int]:
-        """Return what makes it the same embedding space in another store."""
-        return self.name, self.dimensions
-
 
 class EmbeddingSpaces(ABC):
     """The embedders whose vectors a store keeps. The verbs cross scopes.

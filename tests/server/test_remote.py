@@ -65,14 +65,13 @@ async def test_every_verb_gives_what_the_store_would(remote: RemoteMemories, mem
     assert (await remote.edit(SCOPE, old, content="Ada likes green tea")).revision == 2
     await remote.add(SCOPE, ["Ada likes coffee"], replaces=old)
     [near] = await remote.add(SCOPE, ["near"], embedding=[vector])
-    with pytest.raises(InvalidInput, match="No embedding space 'other'"):
-        await remote.add(SCOPE, ["far"], embedding=[vector], embedding_space="other")
+    with pytest.raises(InvalidInput, match="multiple of 64"):
+        await remote.add(SCOPE, ["far"], embedding=[vector[:65]])
     said = [Message(text="I moved to Rome", event_id="e")]
     job = await remote.remember(SCOPE, said, "s")
     only = {"filter": Filter(topics=("tea",), author="Ada", category="%")}
     page: dict[str, Any] = {"limit": 1, "order": "oldest"}
     page["cursor"] = (await memories.list(SCOPE, **page)).cursor
-    space = {"embedding": vector, "embedding_space": "external-768"}
     for verb, arguments, options in (
         ("get", (SCOPE, old), {"superseded": True}),
         ("history", (SCOPE, old), {}),
@@ -81,7 +80,7 @@ async def test_every_verb_gives_what_the_store_would(remote: RemoteMemories, mem
         ("recall", ([SCOPE, replace(SCOPE, user="eve")], "coffee?"), {"deliver": False}),
         ("recall", (SCOPE, "tea?"), {"as_of": memories.clock(), "deliver": False}),
         ("recall", (SCOPE, "coffee?"), {"gate": True, "tool": True}),
-        ("recall", (SCOPE, ""), {**space, "deliver": False}),
+        ("recall", (SCOPE, ""), {"embedding": vector, "deliver": False}),
         ("forget", (SCOPE,), {**only, "dry_run": True}),
         ("prune", (), {"dry_run": True}),
         ("facets", (SCOPE,), {"filter": Filter(types=("semantic",))}),

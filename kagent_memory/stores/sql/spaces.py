@@ -108,7 +108,9 @@ async def require_space(session: Transaction, number: int) -> None:
 
 
 def _named(spaces: Sequence[EmbeddingSpace], name: str, dimensions: int) -> EmbeddingSpace | None:
-    return next((space for space in spaces if space.key == (name, dimensions)), None)
+    return next(
+        (space for space in spaces if (space.name, space.dimensions) == (name, dimensions)), None
+    )
 
 
 async def _registered(
