@@ -197,7 +197,7 @@ async def forget_tenant(call: Call) -> Answer:
     ),
 )
 async def receipts(call: Call) -> Answer:
-    """List the receipts of forgetting: when, how many and who asked, never the content.
+    """List receipts: what was forgotten when, and who asked. They never hold the content.
 
     Examples:
         kagent-memory receipts --tenant acme
@@ -228,8 +228,8 @@ async def receipts(call: Call) -> Answer:
     ),
 )
 async def audit(call: Call) -> Answer:
-    """Look for defects: duplicates, contradictions, recall loops, secrets and personal data. Exit
-    code 1 if there are any. Without --app and --user it looks in every scope.
+    """Find duplicates, contradictions, recall loops, secrets and personal data. Exit code 1 if
+    there are any. Without --app and --user it looks in every scope.
 
     Examples:
         kagent-memory audit
@@ -318,7 +318,7 @@ async def _rotate_keys(call: Call) -> Answer:
     *arguments(Memories.export, "app user vectors"),
 )
 async def export(call: Call) -> None:
-    """Write memories to standard output as JSON lines, with history, usage and expiry.
+    """Write memories to standard output as JSON lines. They include history, usage and expiry.
 
     Examples:
         kagent-memory export > all.jsonl

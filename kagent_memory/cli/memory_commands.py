@@ -292,7 +292,7 @@ async def history(call: Call) -> Answer:
 
 @command("undo", *MEMORY_OPTIONS)
 async def undo(call: Call) -> Answer:
-    """Undo the last change to a memory, with everything else that the same decision changed.
+    """Undo the last change to a memory. Other changes of the same decision are undone too.
 
     Examples:
         kagent-memory undo 0199a1b2-…

@@ -123,8 +123,8 @@ async def serve(call: Call) -> None:
     makes=True,
 )
 async def mcp(call: Call) -> None:
-    """Serve the memories of one agent and user to an MCP client on standard input and output. It
-    also processes the queue.
+    """Serve the memories of one agent and user to an MCP client. It talks over standard input and
+    output, and also processes the queue.
 
     Examples:
         kagent-memory mcp --uri libsql:////home/ada/memory.db --app assistant --user ada
@@ -206,7 +206,7 @@ async def token_revoke(call: Call) -> Answer:
 
 @command("doctor", opens=False)
 async def examine(call: Call) -> Answer:
-    """Check settings, database, schema, rights, embedder and model, and say how to fix problems.
+    """Check the setup and say how to fix problems. Covers settings, database, rights and models.
 
     Examples:
         kagent-memory doctor --uri postgresql://memory@db/agents --embedding ollama/nomic-embed-text

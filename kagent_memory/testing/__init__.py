@@ -1,8 +1,8 @@
-"""For those who test against kagent_memory: models that answer as written, a frozen clock, a
-service that keeps nothing on disk and a chat with an agent; `StoreContract` for stores.
+"""Tools for tests with kagent_memory: scripted models, a frozen clock, an in-memory service, a chat
+with an agent, and `StoreContract` for stores.
 
-The names are imported when they are asked for: `HashEmbedder`, `ScriptedLlm` and `FrozenClock` need
-nothing; what runs an agent needs ADK; `StoreContract` needs pytest, pytest-asyncio and hypothesis.
+Names are imported on first use: `HashEmbedder`, `ScriptedLlm` and `FrozenClock` need nothing else,
+tools that run an agent need ADK, and `StoreContract` needs pytest, pytest-asyncio and hypothesis.
 The fixtures are in `kagent_memory.testing.pytest_plugin`.
 """
 

@@ -1,6 +1,4 @@
-"""Parts of an agent's test: models that answer as written, a chat with the agent, a service on
-nothing.
-"""
+"""Test an agent: scripted models, a chat with the agent, and a memory service in memory."""
 
 from __future__ import annotations
 
@@ -36,20 +34,20 @@ Step: TypeAlias = Reply | BaseException | Callable[[LlmRequest], Reply | BaseExc
 
 
 def call(name: str, **args: Any) -> types.Part:
-    """A model's call of a tool, as a step of `ScriptedModel`."""
+    """Return a tool call as a step of `ScriptedModel`."""
     return types.Part(function_call=types.FunctionCall(name=name, args=args))
 
 
 class ScriptedModel(BaseLlm):
-    """An ADK model that answers with one step after the other, and keeps what it was asked.
+    """An ADK model that answers with one step after the other and records its requests.
 
-    A step is a text, a tool's `call`, a list of both, an exception to raise, or a function of the
-    request that gives one of these.
+    A step is a text, a tool call (`call`), a list of both, an exception to raise, or a function of
+    the request that returns one of these.
 
     Attributes:
-        steps: those that are left.
-        afterwards: the step that it repeats when none is left; None: that is a ModelError.
-        requests: each request as it was when the model got it, oldest first.
+        steps: the remaining steps.
+        afterwards: the step to repeat when none remains; None: raise ModelError.
+        requests: copies of all requests, oldest first.
     """
 
     model: str = "scripted"
@@ -67,7 +65,7 @@ class ScriptedModel(BaseLlm):
         """Yield the next step.
 
         Raises:
-            ModelError: none is left.
+            ModelError: no step remains.
         """
         contents = [content.model_copy(deep=True) for content in llm_request.contents]
         seen = {"contents": contents, "config": llm_request.config.model_copy(deep=True)}
@@ -83,7 +81,7 @@ class ScriptedModel(BaseLlm):
             raise step
         each = [step] if isinstance(step, (str, types.Part)) else step
         parts = [types.Part(text=part) if isinstance(part, str) else part for part in each]
-        # without it ADK warns at every answer
+        # ADK warns at every answer without it
         usage = types.GenerateContentResponseUsageMetadata(
             prompt_token_count=0, candidates_token_count=0
         )
@@ -92,7 +90,7 @@ class ScriptedModel(BaseLlm):
 
 
 def _rehearsed(request: LlmRequest) -> str | types.Part:
-    """Reply to the last content alone, or to the wish that it answers."""
+    """Reply to the last content, or to the request that a tool's answer belongs to."""
     parts = [content.parts or [] for content in request.contents]
     texts = [" ".join(part.text for part in each if part.text) for each in parts]
     said = next(filter(None, reversed(texts)), "")
@@ -109,7 +107,7 @@ def _rehearsed(request: LlmRequest) -> str | types.Part:
     answer = answers[0] or {}
     memories = answer.get("memories")
     if memories and corrected:
-        # not the wish as it was said, where there is a fact
+        # a fact rather than the request as it was said
         old = min(memories, key=lambda memory: "remember" in memory["text"])
         return call("save_memory", content=corrected, replaces=old["id"])
     if memories:
@@ -120,8 +118,8 @@ def _rehearsed(request: LlmRequest) -> str | types.Part:
 
 
 class RehearsedModel(ScriptedModel):
-    """Stand in for a language model: save what it is told to, replace what it is told to remember
-    instead, look up what it is asked, say what it read.
+    """A stand-in for a language model that saves and replaces what it is told to, looks up what it
+    is asked, and says what it found.
     """
 
     model: str = "rehearsed"
@@ -132,10 +130,10 @@ class Chat:
     """One session of an agent with a memory service.
 
     Args:
-        agent: the agent, or the app around it with its plugins.
-        memory: the service; None: without memory.
-        user: who speaks.
-        sessions: where the session is kept; default in memory.
+        agent: the agent, or an app with its plugins.
+        memory: the memory service, or None.
+        user: the user who speaks.
+        sessions: the session service; default: in memory.
     """
 
     def __init__(
@@ -152,8 +150,9 @@ class Chat:
         self.runner = Runner(app=app, session_service=self.sessions, memory_service=memory)
 
     async def say(self, text: str, *, run_config: RunConfig | None = None) -> list[Event]:
-        """Say something to the agent, in the session that the first call makes; what happened
-        then.
+        """Say something to the agent and return the events of the turn.
+
+        The first call creates the session.
         """
         if not self.session_id:
             session = await self.sessions.create_session(app_name=self.app, user_id=self.user)
@@ -165,7 +164,7 @@ class Chat:
         return [event async for event in run]
 
     async def ask(self, text: str) -> str:
-        """Say something to the agent; the last text of its answer."""
+        """Say something to the agent and return the last text of its answer."""
         events = await self.say(text)
         texts = [
             part.text
@@ -177,7 +176,7 @@ class Chat:
         return texts[-1] if texts else ""
 
     async def session(self) -> Session:
-        """The session as it is kept."""
+        """Return the session as it is stored."""
         session = await self.sessions.get_session(
             app_name=self.app, user_id=self.user, session_id=self.session_id
         )
@@ -189,13 +188,13 @@ class Chat:
 def in_memory_service(
     *, embedding: Embedder | None = None, llm: Llm | BaseLlm | bool = False, **options: Any
 ) -> KagentMemoryService:
-    """A memory service that keeps nothing on disk, calls no model and reads no variable of the
-    environment.
+    """Return a memory service that writes no files, calls no model and reads no environment
+    variables.
 
     Args:
-        embedding: `HashEmbedder()`, for one; None: words only.
-        llm: `ScriptedLlm(…)`, for one; False: turns are stored as they are said.
-        **options: those of `KagentMemoryService`, such as `clock=FrozenClock()` or `ttl_days=30`.
+        embedding: an embedder such as `HashEmbedder()`; None: keyword search.
+        llm: a model such as `ScriptedLlm(…)`; False: store turns as they are said.
+        **options: options of `KagentMemoryService`, such as `clock=FrozenClock()` or `ttl_days=30`.
     """
     return KagentMemoryService(
         "libsql:///:memory:", embedding=embedding, llm=llm, settings=MemorySettings(), **options

@@ -1,4 +1,4 @@
-"""`StoreContract`: what every store promises, as tests that the author of a store runs."""
+"""`StoreContract`: the promises of every store, as tests for the authors of stores."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 THEMES = ("round_trip", "writes", "forget", "reads", "search", "keeping")
 pytest.register_assert_rewrite(*(f"kagent_memory.testing.contract_{theme}" for theme in THEMES))
 
-# after the themes asked for readable assertions
+# imported after the modules are registered for assertion rewriting
 from .contract_forget import ForgetContract, TakenContract  # noqa: E402
 from .contract_keeping import ConcurrencyContract, InputContract, KeepingContract  # noqa: E402
 from .contract_reads import FilterContract, PagingContract  # noqa: E402
@@ -31,16 +31,15 @@ class StoreContract(
     KeepingContract,
     InputContract,
 ):
-    """Every promise of `MemoryStore`, one test each, named by the rule
-    it states; verbs that your store refuses by name promise nothing.
+    """The promises of `MemoryStore`, one test each; methods that your store refuses by name are
+    skipped.
 
-    Inherit from it in a test module, and say how to open your store on an empty database:
+    Inherit from it in a test module, and implement how to open your store on an empty database:
 
         class TestMyStore(StoreContract):
             async def open_store(self) -> Store:
                 return await open_with(MyStore, a_fresh_database())
 
-    Each test opens a store of its own and closes it. pytest, pytest-asyncio (any mode) and
-    hypothesis must be installed; settings of hypothesis are those of its own profile but for the
-    number of examples.
+    Each test opens and closes a store of its own. Install pytest, pytest-asyncio (any mode) and
+    hypothesis; except for the number of examples, hypothesis uses your profile.
     """

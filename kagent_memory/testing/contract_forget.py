@@ -1,5 +1,5 @@
-"""Forgetting: gone from everywhere with all that was made of it, and held back until somebody asks
-for it.
+"""Contract of forgetting: forgotten memories are gone everywhere and stay gone until somebody saves
+them again.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from .fixtures import (
 
 
 class TakenContract(ContractPart):
-    """An event is taken in once; what was forgotten stays forgotten until somebody asks for it."""
+    """Each event is ingested once, and forgotten content stays forgotten until an explicit save."""
 
     async def test_taken_names_the_events_of_a_session(self, home: ScopedStore) -> None:
-        """Each event counts for its session alone, among any number that is asked for."""
+        """`taken` returns the ingested events of one session, however many are asked for."""
         await home.apply(taken=[("s", "e1"), ("s", "e2")])
         await home.apply(taken=[("t", "e1")])
         assert await home.taken("s", "e2", "e3", "e1", "e1") == {"e1", "e2"}
@@ -36,7 +36,9 @@ class TakenContract(ContractPart):
         assert await home.taken("s", *(f"x{n}" for n in range(5_000))) == frozenset()
 
     async def test_a_session_end_holds_until_its_next_event(self, home: ScopedStore) -> None:
-        """Another session's event leaves it; taking it twice is no conflict."""
+        """A session stays ended until its next event; events of other sessions do not reopen it,
+        and ending it twice is no conflict.
+        """
         steps = (
             ([("s", "e1"), ("s", SESSION_END)], {SESSION_END, "e1"}),
             ([("s", SESSION_END)], {SESSION_END, "e1"}),
@@ -50,8 +52,8 @@ class TakenContract(ContractPart):
         assert await home.taken("other", SESSION_END) == frozenset()
 
     async def test_a_forgotten_memory_holds_its_events_and_text(self, home: ScopedStore) -> None:
-        """Its events are held back whatever session brings them, its text in its own session; the
-        rest is added.
+        """A tombstone blocks the events of a forgotten memory in every session and its text in its
+        own session; the rest of a batch is added.
         """
         space = await home.space()
         [gone] = await home.write("The secret.", session_id="s", event_ids=("e1", "e2"))
@@ -77,7 +79,9 @@ class TakenContract(ContractPart):
     async def test_an_explicit_save_of_what_was_forgotten_wins(
         self, home: ScopedStore, kind: Any, session_id: str | None
     ) -> None:
-        """It is stored, and changes from then on like any other."""
+        """An explicit save of forgotten content is stored and can be changed like any other
+        memory.
+        """
         [first] = await home.write("Rent is 500", session_id=session_id, event_ids=("e1",))
         await home.forget(everything=True)
         again = replace(a_memory("Rent is 500", event_ids=("e1", "e2")), session_id=session_id)
@@ -92,8 +96,8 @@ class TakenContract(ContractPart):
         assert (await home.get(again.id)).revision == 2
 
     async def test_a_held_back_event_changes_no_memory(self, home: ScopedStore) -> None:
-        """Its updates and supersessions are held back too; a merge of what was kept of it is
-        not.
+        """A blocked event updates and supersedes nothing, but a merge of memories that were kept
+        goes through.
         """
         gone, kept, old = (
             a_memory(text, event_ids=("e",) if text != "Rome" else ())
@@ -118,7 +122,7 @@ class TakenContract(ContractPart):
 
 
 async def assert_gone(home: ScopedStore, *ids: str) -> None:
-    """Assert that no verb knows these memories any more."""
+    """Assert that no method of the store returns these memories any more."""
     assert await home.visible(*ids, superseded=True) == set()
     kept = {memory.id for memory in await home.listed(filter=Filter(superseded=True), limit=1000)}
     for space in await home.store.memories.spaces.all():
@@ -133,10 +137,12 @@ async def assert_gone(home: ScopedStore, *ids: str) -> None:
 
 
 class ForgetContract(ContractPart):
-    """Invariant 8."""
+    """Forgotten content is gone for good (invariant 8)."""
 
     async def test_what_is_forgotten_is_gone_from_every_read(self, home: ScopedStore) -> None:
-        """Rows, history, vectors, terms and neighbours go, and the version moves."""
+        """Forgetting removes rows, history, vectors, terms and neighbours, and moves the
+        version.
+        """
         space = await home.space()
         secret, kept = await home.write("zebra secret", "zebra kept", session_id="s")
         edited = await home.change(secret, content="zebra secret again")
@@ -154,7 +160,9 @@ class ForgetContract(ContractPart):
         assert await home.forget(secret.id) == ()
 
     async def test_a_dry_run_names_what_would_go(self, home: ScopedStore) -> None:
-        """It changes nothing; and where nothing is named, nothing goes."""
+        """A dry run returns the ids that would go and changes nothing; without conditions nothing
+        goes.
+        """
         first, second = await home.write("one", "two", session_id="s")
         version = await home.version()
         assert await home.forget(second.id, "unknown", dry_run=True) == (second.id,)
@@ -165,7 +173,7 @@ class ForgetContract(ContractPart):
         assert set(await home.contents()) == {"one", "two"}
 
     async def test_kept_tells_what_is_there_visible_or_not(self, home: ScopedStore) -> None:
-        """Expired and superseded memories count, those of one state on request."""
+        """`kept` counts expired and superseded memories too, or only those of one state."""
         tags = ("t",)
         memories = [
             a_memory("old", tags=tags),
@@ -184,7 +192,9 @@ class ForgetContract(ContractPart):
             assert list(await home.store.memories.kept(home.scope, filter)) == expected
 
     async def test_a_session_takes_its_memories_and_jobs(self, home: ScopedStore) -> None:
-        """Also what expired in it; those of other sessions and of none stay."""
+        """Forgetting a session removes its memories, expired ones too, and its jobs; other sessions
+        keep theirs.
+        """
         gone = await home.write("one", "two", session_id="s", ttl_days=1)
         [kept], [bare] = await home.write("three", session_id="t"), await home.write("four")
         stays = await home.enqueue(session_id="t", payload={"text": "queued three"})
@@ -196,7 +206,9 @@ class ForgetContract(ContractPart):
         assert [job.id for job in await home.jobs()] == [stays.id]
 
     async def test_everything_leaves_only_what_holds_it_back(self, home: ScopedStore) -> None:
-        """All memories and jobs of the scope go; tombstones stay, and so do other scopes."""
+        """Forgetting everything removes all memories and jobs of the scope; its tombstones and
+        other scopes stay.
+        """
         other = home.elsewhere()
         ids = [
             memory.id for memory in await home.write("one", "two", session_id="s", event_ids=("e",))
@@ -213,8 +225,8 @@ class ForgetContract(ContractPart):
         assert await home.taken("any", "e") == {"e"}
 
     async def test_what_was_superseded_goes_with_its_successor(self, home: ScopedStore) -> None:
-        """Forgetting the former one leaves what replaced it; forgetting the latter takes the whole
-        line.
+        """Forgetting a superseded memory keeps its successor; forgetting the successor removes the
+        whole chain.
         """
         oldest, older, newest = await home.write("Rome", "Bern", "Oslo")
         await home.write("apart")
@@ -227,7 +239,7 @@ class ForgetContract(ContractPart):
         assert await home.contents() == ["apart"]
 
     async def test_what_a_merge_made_of_it_goes_with_it(self, home: ScopedStore) -> None:
-        """A merged text repeats its parts."""
+        """A memory merged from a forgotten one goes too, because it repeats its text."""
         part, _ = await home.write("likes tea", "likes cake")
         whole = a_memory("likes tea and cake")
         await home.apply(*adding(whole), superseding(part, whole, "merge"))
@@ -236,7 +248,7 @@ class ForgetContract(ContractPart):
         assert await home.contents() == ["likes cake"]
 
     async def test_history_that_said_the_same_goes_with_it(self, home: ScopedStore) -> None:
-        """Forgetting history keeps a memory or turn that says the same now."""
+        """Forgetting history does not remove a current memory or turn that says the same."""
         first, latest = await home.write("Rome", "Oslo")
         await home.apply(superseding(first, latest))
         [again] = await home.write("rome")

@@ -1,5 +1,5 @@
-"""Keeping: the prune, the counts and the scopes; many callers at once; a closed store, and a caller
-that gives up.
+"""Contract of upkeep: prune, counters and scopes; concurrent callers; closed stores and cancelled
+callers.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from .fixtures import (
 
 
 class KeepingContract(ContractPart):
-    """Promises of expiry, pruning and counters."""
+    """Promises of expiry, prune and counters."""
 
     async def test_the_prune_goes_by_expiry_and_deliveries(self, home: ScopedStore) -> None:
-        """Expired and unpopular ones go, popular ones get their TTL anew, pinned and living ones
-        stay.
+        """The prune deletes expired memories with few deliveries, extends popular ones by their
+        TTL, and leaves pinned and living ones.
         """
         other, end, prune = home.elsewhere(), home.now + 15 * DAY, home.store.memories.prune
         days = {"unpopular": 15, "popular": 7, "pinned": 1, "living": 30, "endless": None}
@@ -69,8 +69,8 @@ class KeepingContract(ContractPart):
         assert await other.contents() == []
 
     async def test_an_eviction_leaves_as_many_as_it_should(self, home: ScopedStore) -> None:
-        """The first of those that are named, unless they are pinned or not visible; as a dry run
-        tells.
+        """An eviction deletes the first of the named memories until `keep` are left, skipping
+        pinned and invisible ones, and its dry run says the same.
         """
         other, evict = home.elsewhere(), home.store.memories.evict
         if await is_refused(evict(home.scope, [], keep=9, now=home.now)):
@@ -93,7 +93,7 @@ class KeepingContract(ContractPart):
         assert await home.visible(past.id, expired.id, superseded=True) == {past.id, expired.id}
 
     async def test_what_went_by_itself_may_come_again(self, home: ScopedStore) -> None:
-        """Pruned memories leave no history, terms, vectors, usage or tombstones."""
+        """Pruned memories leave no history, terms, vectors, usage or tombstones behind."""
         later, space = home.at(home.now + 2 * DAY), await home.space()
         [memory] = await home.write("zebra", ttl_days=1, session_id="s", event_ids=("e",))
         await home.embed(space, {memory.id: (1, 0)})
@@ -110,8 +110,8 @@ class KeepingContract(ContractPart):
         assert await later.nearest(space, 1, 0) == []
 
     async def test_the_stats_count_what_is_there(self, home: ScopedStore) -> None:
-        """Memories by state and type, jobs by state, deliveries, versions and what models cost, of
-        the scope alone.
+        """The stats count memories by state and type, jobs by state, deliveries, versions and model
+        costs of this scope only.
         """
         one, two = a_memory("one", pinned=True), a_memory("two", type="episodic", pinned=True)
         old, past = a_memory("old", ttl_days=1), a_memory("past")
@@ -130,8 +130,8 @@ class KeepingContract(ContractPart):
         assert dict(stats.jobs) == {"running": 1, "queued": 1}
 
     async def test_scopes_come_in_order_and_page_by_page(self, home: ScopedStore) -> None:
-        """By code points of tenant, app and user, narrowed by any of them; those with memories and
-        those with jobs.
+        """Scopes with memories or jobs are listed by code points of tenant, app and user, page by
+        page, filtered by any of them.
         """
         odd = ("", "B", "a", "Z", "é", "z", "a b", "_", "日", "\U0001f9e0", "\uffff")
         parts = {
@@ -165,11 +165,11 @@ class KeepingContract(ContractPart):
 
 
 class ConcurrencyContract(ContractPart):
-    """Nothing is lost, doubled or deadlocked."""
+    """Concurrent callers lose, duplicate and deadlock nothing."""
 
     async def test_writers_to_one_scope_lose_nothing(self, home: ScopedStore) -> None:
-        """Contents, positions and versions of forty batches are all there, and what all of them add
-        is added once.
+        """Forty concurrent batches keep all contents, positions and versions, and a memory that all
+        of them add is stored once.
         """
         texts = [f"text {number}" for number in range(40)]
 
@@ -187,7 +187,9 @@ class ConcurrencyContract(ContractPart):
         assert (sorted(places), await home.version()) == (list(range(40)), 40)
 
     async def test_of_many_takers_of_one_event_one_wins(self, home: ScopedStore) -> None:
-        """The others get a Conflict and write nothing."""
+        """Of concurrent batches that ingest the same event one succeeds; the others raise Conflict
+        and write nothing.
+        """
         batches = (
             home.apply(*adding(a_memory(f"taker {n}")), taken=[("s", "e")]) for n in range(8)
         )
@@ -196,8 +198,8 @@ class ConcurrencyContract(ContractPart):
         assert len(await home.contents()) == 1
 
     async def test_uses_at_once_all_count(self, home: ScopedStore) -> None:
-        """Deliveries and feedback count whatever memories they share, in any order; unknown ones
-        are skipped.
+        """Concurrent deliveries and feedback are all counted, whatever their order and overlap;
+        unknown ids are skipped.
         """
         ids = [
             memory.id for memory in await home.write(*(f"memory {number}" for number in range(15)))
@@ -214,7 +216,7 @@ class ConcurrencyContract(ContractPart):
             assert (usage.successes, usage.failures) == ((2, 1) if id == ids[0] else (0, 0))
 
     async def test_prunes_at_once_do_every_memory_once(self, home: ScopedStore) -> None:
-        """The deleted and the extended are counted by one of them each."""
+        """Of concurrent prunes exactly one counts each deleted or extended memory."""
         memories = await home.write(*(f"memory {number}" for number in range(60)), ttl_days=1)
         popular = [memory.id for memory in memories[:20]]
         await home.deliver(*popular)
@@ -229,7 +231,7 @@ class ConcurrencyContract(ContractPart):
         assert {memory.id for memory in await later.listed(limit=99)} == set(popular)
 
     async def test_evictions_at_once_leave_as_many_as_one(self, home: ScopedStore) -> None:
-        """Evictions count the remaining memories under the lock."""
+        """Concurrent evictions leave as many memories as a single one."""
         ids = [
             memory.id for memory in await home.write(*(f"memory {number}" for number in range(40)))
         ]
@@ -245,10 +247,12 @@ class ConcurrencyContract(ContractPart):
 
 
 class InputContract(ContractPart):
-    """One typed error, and nothing half done."""
+    """Bad input raises one typed error and leaves nothing half done."""
 
     async def test_use_after_close_is_a_store_error(self, home: ScopedStore) -> None:
-        """Of every verb; closing twice is harmless, and leaving `async with` closes."""
+        """Every method of a closed store raises StoreError; closing twice is harmless, and leaving
+        `async with` closes.
+        """
         await home.write("before")
         async with home.store as store:
             assert store is home.store
@@ -290,7 +294,9 @@ class InputContract(ContractPart):
     async def test_a_cancelled_write_is_whole_or_not_at_all(
         self, home: ScopedStore, delay: float
     ) -> None:
-        """Whenever its caller gives up, and the store goes on."""
+        """A write whose caller is cancelled at any moment is complete or absent, and the store
+        keeps working.
+        """
         for attempt in range(5):
             memories = [a_memory(f"{attempt}-{number}") for number in range(100)]
             task = asyncio.create_task(home.apply(*adding(*memories)))
@@ -303,7 +309,7 @@ class InputContract(ContractPart):
             assert f"after {attempt}" in seen
 
     async def test_cancelled_reads_leave_the_store_usable(self, home: ScopedStore) -> None:
-        """Sixty searches and lists that nobody waits for do no harm."""
+        """Sixty cancelled searches and lists leave the store usable."""
         await home.write(*(f"zebra {number}" for number in range(100)))
         for _ in range(30):
             searching, listing = (

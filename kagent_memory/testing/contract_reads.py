@@ -1,6 +1,4 @@
-"""`list` and `get`: orders, pages that stay right while rows come and go, what is visible, and what
-a filter lets through.
-"""
+"""Contract of `list` and `get`: order, stable pages, visibility and filters."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ ORDERS: tuple[Order, ...] = get_args(Order)
 
 
 async def a_shelf(home: ScopedStore) -> list[Memory]:
-    """Store twelve memories, three of each time."""
+    """Store twelve memories, three for each time."""
     memories = [
         a_memory(
             f"memory {number}",
@@ -46,7 +44,7 @@ async def a_shelf(home: ScopedStore) -> list[Memory]:
 
 
 def in_order(memories: list[Memory], order: Order) -> list[str]:
-    """Return the ids as the docstring of `list` orders them."""
+    """Return the ids in the order that the docstring of `list` defines."""
     rising = sorted((memory.created_at, memory.id) for memory in memories)
     return [id for _, id in (rising if order == "oldest" else reversed(rising))]
 
@@ -54,7 +52,7 @@ def in_order(memories: list[Memory], order: Order) -> list[str]:
 async def pages(
     home: ScopedStore, limit: int, cursor: str | None = None, **query: Any
 ) -> list[list[str]]:
-    """Return the ids of every page from the cursor to the end."""
+    """Return the ids of all pages from the cursor to the end."""
     listed: list[list[str]] = []
     while len(listed) < 50:
         page = await home.store.memories.list(
@@ -67,11 +65,11 @@ async def pages(
 
 
 class PagingContract(ContractPart):
-    """Every visible row once, in order, whatever happens in between."""
+    """A list returns every visible row once and in order, whatever changes meanwhile."""
 
     async def test_pages_hold_every_memory_once_and_in_order(self, home: ScopedStore) -> None:
-        """In every order, with every size of page, under a filter too; a limit of 0 is an empty
-        page.
+        """Pages return every memory once and in order, for every order, page size and filter; a
+        limit of 0 gives an empty page.
         """
         shelf = await a_shelf(home)
         for filter, memories in ((EVERYTHING, shelf), (Filter(tags=("x",)), shelf[1::2])):
@@ -85,7 +83,9 @@ class PagingContract(ContractPart):
     async def test_pages_stay_right_while_rows_come_and_go(
         self, home: ScopedStore, order: Order
     ) -> None:
-        """Remaining memories come once; forgotten ones, the row of the cursor too, do not."""
+        """Later pages skip memories forgotten meanwhile, the row of the cursor included, and repeat
+        none.
+        """
         expected = in_order(await a_shelf(home), order)
         first = await home.store.memories.list(home.scope, order=order, limit=4, now=NOW)
         assert [memory.id for memory in first.memories] == expected[:4]
@@ -101,7 +101,7 @@ class PagingContract(ContractPart):
         assert len(rest) == len(set(rest))
 
     async def test_a_foreign_cursor_is_invalid_input(self, home: ScopedStore) -> None:
-        """Those of another order, and those of nobody."""
+        """A cursor of another order or an invented one raises InvalidInput."""
         await a_shelf(home)
         other = (await home.store.memories.list(home.scope, limit=2, now=NOW)).cursor
         for cursor in (
@@ -121,8 +121,8 @@ class PagingContract(ContractPart):
     async def test_only_active_memories_are_visible_till_they_expire(
         self, home: ScopedStore
     ) -> None:
-        """Expired, superseded, quarantined and short-term ones are invisible to every read; pinned
-        never expire.
+        """Expired, superseded, quarantined and short-term memories are invisible to every read;
+        pinned ones never expire.
         """
         space = await home.space()
         described: tuple[tuple[str, int, dict[str, Any]], ...] = (
@@ -166,7 +166,7 @@ class PagingContract(ContractPart):
         assert await end.contents() == ["zebra kept"]
 
     async def test_get_gives_the_known_ones_among_any_ids(self, home: ScopedStore) -> None:
-        """Thousands of unknown ids, and what is no id at all, are skipped."""
+        """`get` skips unknown ids, thousands of them, and texts that are no id."""
         _, memory = await home.write("one", "two")
         asked = [
             new_id(),
@@ -220,12 +220,12 @@ FILTERS = (
 
 
 def passes(memory: Memory, wanted: Filter) -> bool:
-    """Return True if a list with this filter has the memory."""
+    """Return True if a list with this filter returns the memory."""
     return is_visible(memory, NOW, wanted.superseded) and matches_filter(wanted, memory)
 
 
 def a_crowd() -> list[Memory]:
-    """Return memories that differ in everything a filter looks at."""
+    """Return memories that differ in every field of a filter."""
     return [
         a_memory(
             f"zebra {number}",
@@ -247,10 +247,10 @@ def a_crowd() -> list[Memory]:
 
 
 class FilterContract(ContractPart):
-    """Every field that is set must hold, on every way to a memory."""
+    """All fields of a filter must match, for every kind of read."""
 
     async def test_a_filter_holds_on_every_way_to_a_memory(self, home: ScopedStore) -> None:
-        """`list` and both searches of a view give exactly what passes, and count that alone."""
+        """`list` and both searches of a view return, and count, exactly the memories that match."""
         crowd, space = a_crowd(), await home.space()
         rows = {memory.id: vector(1, number) for number, memory in enumerate(crowd)}
         await home.apply(*adding(*crowd), vectors=rows, space_number=space)
@@ -270,7 +270,9 @@ class FilterContract(ContractPart):
                 ), wanted
 
     async def test_metadata_is_compared_as_json(self, home: ScopedStore) -> None:
-        """True is not 1, null is not absent, and lists and objects equal no plain value."""
+        """Metadata is compared as JSON: true is not 1, null is not absent, and a list or object
+        equals no plain value.
+        """
         values = [*METADATA_VALUES, [1], {"k": 1}, {}, [None]]
         await home.add(
             *(a_memory(f"value {n}", metadata={"k": value}) for n, value in enumerate(values))

@@ -1,6 +1,4 @@
-"""Contract of round trips: whatever text, JSON, field or time goes in comes out, and no other scope
-sees it.
-"""
+"""Contract of round trips: values come back unchanged, and only in their own scope."""
 
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ times = st.datetimes(datetime(100, 1, 1), datetime(9000, 1, 1), timezones=zones)
 
 
 def same_json(one: Any, other: Any) -> bool:
-    """Return whether two JSON values are equal: true is not 1, and 1 is 1.0."""
+    """Return True if two JSON values are equal: true is not 1, but 1 is 1.0."""
     return _exact(one) == _exact(other)
 
 
@@ -55,7 +53,7 @@ def _exact(value: Any) -> Any:
 
 
 def full_memory() -> Memory:
-    """Return a memory with every field set to something else than its default."""
+    """Return a memory in which no field has its default."""
     return a_memory(
         "Ann's favourite tea is green",
         ttl_days=40,
@@ -83,7 +81,7 @@ def full_memory() -> Memory:
 
 
 class RoundTripContract(ContractPart):
-    """Nothing is lost, cut, folded or reordered on its way."""
+    """Values are stored without loss, truncation, folding or reordering."""
 
     @examples
     @given(
@@ -102,7 +100,9 @@ class RoundTripContract(ContractPart):
         metadata: dict[str, Any],
         at: datetime,
     ) -> None:
-        """Text and JSON in every field that takes them, and times of any zone in UTC."""
+        """Any text or JSON comes back unchanged from every field that takes it, and times of any
+        zone in UTC.
+        """
         home, words = home.elsewhere(), tuple(labels)
         values: dict[str, Any] = {
             "author": name,
@@ -127,13 +127,13 @@ class RoundTripContract(ContractPart):
     async def test_numbers_keep_their_last_digit(
         self, home: ScopedStore, importance: float
     ) -> None:
-        """Any fraction comes back as it was."""
+        """Any fraction comes back unchanged."""
         home, memory = home.elsewhere(), a_memory("once", importance=importance)
         await home.add(memory)
         assert await home.get(memory.id) == memory
 
     async def test_every_field_of_every_memory_comes_back(self, home: ScopedStore) -> None:
-        """The memories of one batch keep values of their own, also where they look equal; keys of
+        """The memories of one batch keep their own values, also where these look equal, and keys of
         1,024 bytes are not cut.
         """
         labels: list[dict[str, Any]] = [{"a": 1}, {"a": True}, {"a": {}}]
@@ -153,8 +153,8 @@ class RoundTripContract(ContractPart):
         }
 
     async def test_hostile_text_is_only_text(self, home: ScopedStore) -> None:
-        """Any text may be a part of a scope, a content, key, label, event, term and payload, and is
-        found by it.
+        """Any text may be part of a scope, content, key, label, event, term or payload, and finds
+        its memory.
         """
         for text in (*HOSTILE, "a.b", "$", "$.k", "k[0]", '"', "{}", "K"):
             home = home.elsewhere(Scope(text, text, text))
@@ -183,7 +183,7 @@ class RoundTripContract(ContractPart):
                 assert await home.contents(filter=wanted) == [text], wanted
 
     async def test_a_very_long_text_is_kept_and_found(self, home: ScopedStore) -> None:
-        """A long text comes back whole, is found by its last word, and by hundreds of words at
+        """A long text comes back whole and is found by its last word and by hundreds of words at
         once.
         """
         words = " ".join(f"word{number}" for number in range(800))
@@ -193,8 +193,8 @@ class RoundTripContract(ContractPart):
             assert memory.id in (await home.text(*query_terms(asked), limit=1)).matches
 
     async def test_a_session_keeps_its_order(self, home: ScopedStore) -> None:
-        """Positions count on over several calls, in each session alone; without a session there is
-        none.
+        """Positions in a session increase over several calls; without a session there is no
+        position.
         """
         for call in range(3):
             spoken = [a_memory(f"turn {3 * call + turn}", session_id="s") for turn in range(3)]
@@ -226,11 +226,11 @@ PAIRS = {
 
 
 class IsolationContract(ContractPart):
-    """Invariant 1, for every verb that takes a scope."""
+    """Every method that takes a scope stays in it (invariant 1)."""
 
     @pytest.mark.parametrize("pair", PAIRS)
     async def test_no_verb_reaches_into_another_scope(self, home: ScopedStore, pair: str) -> None:
-        """No read shows what another scope holds, and no write changes it."""
+        """No read returns memories of another scope, and no write changes them."""
         home, other = map(home.elsewhere, PAIRS[pair])
         space, unused = await home.space(), await home.space(name="unused")
         memory = a_memory("the tea is green", session_id="s", event_ids=("e",))

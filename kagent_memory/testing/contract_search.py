@@ -1,6 +1,4 @@
-"""The two legs of a search: what BM25 and ranking need, counted over one scope, and the nearest
-vectors, exact within the scope.
-"""
+"""Contract of search: exact term statistics and exact nearest vectors of one scope."""
 
 from __future__ import annotations
 
@@ -40,9 +38,7 @@ sentences = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".joi
 
 
 def assert_found(view: View, memories: Sequence[Memory], terms: Sequence[str], limit: int) -> None:
-    """Assert what the docstring of `View.text` promises where these are the memories of the
-    view.
-    """
+    """Assert what the docstring of `View.text` promises for a view of these memories."""
     indexed = {memory.id: index_terms(memory.content, memory.author) for memory in memories}
     lengths = {id: sum(counts.values()) for id, counts in indexed.items()}
     frequencies = {
@@ -68,7 +64,7 @@ def assert_found(view: View, memories: Sequence[Memory], terms: Sequence[str], l
 
 
 class TextSearchContract(ContractPart):
-    """Frequencies and lengths of the scope alone; rarest terms first."""
+    """Term frequencies and lengths count this scope only, and the rarest terms come first."""
 
     @examples
     @given(
@@ -79,8 +75,8 @@ class TextSearchContract(ContractPart):
     async def test_the_counts_and_the_cut_are_exact(
         self, home: ScopedStore, contents: list[str], terms: list[str], limit: int
     ) -> None:
-        """For any memories and terms: the rarest terms win, equal weights tie; no terms give the
-        counts.
+        """For any memories and terms the rarest terms win and equal weights tie; without terms only
+        the counts are returned.
         """
         home, memories = home.elsewhere(), [a_memory(content) for content in contents]
         await home.add(*memories)
@@ -95,7 +91,7 @@ class TextSearchContract(ContractPart):
     async def test_any_text_is_found_by_its_own_words(
         self, home: ScopedStore, content: str, author: str, terms: list[str]
     ) -> None:
-        """And any text may be asked for as a term."""
+        """Any text is found by its own words, and any text may be a search term."""
         home, memory = home.elsewhere(), a_memory(content, author=author)
         await home.add(memory)
         for asked in (
@@ -106,7 +102,9 @@ class TextSearchContract(ContractPart):
             assert_found(await home.view(), [memory], asked, 9)
 
     async def test_features_tell_what_ranking_needs(self, home: ScopedStore) -> None:
-        """The length, whether it asks and whether it names a time; kept when it changes."""
+        """Features hold the length of a text, whether it is a question and whether it names a time,
+        also after a change.
+        """
         cases = [
             ("لماذا؟\n", None, True, False),
             ("Why? Because", None, False, False),
@@ -124,7 +122,7 @@ class TextSearchContract(ContractPart):
         assert place["names_a_time"]
 
     async def test_features_reach_to_the_neighbours_of_a_turn(self, home: ScopedStore) -> None:
-        """In its session only, each once, with what ranking reads of them."""
+        """Features include the neighbours of a turn in its session, each once."""
         turns = await home.write(
             *(f"turn {n}" for n in range(6)), session_id="s", author="ann", happened_at=NOW
         )
@@ -142,7 +140,7 @@ rows = st.lists(st.integers(-3, 3), min_size=3, max_size=3).filter(any)
 
 
 def nearest(stored: Mapping[str, Vector], query: Vector, limit: int) -> list[tuple[str, float]]:
-    """Return ids and cosines in the order that the docstring of `View.nearest` promises."""
+    """Return ids and cosines in the order that the docstring of `View.nearest` defines."""
     wanted = query.astype(np.float64)
 
     def cosine(row: Vector) -> float:
@@ -154,7 +152,7 @@ def nearest(stored: Mapping[str, Vector], query: Vector, limit: int) -> list[tup
 
 
 async def add_rows(home: ScopedStore, space: int, *stored: Any, **values: Any) -> dict[str, Any]:
-    """Add a memory for each of these vectors; return the vectors by the memories' ids."""
+    """Add a memory for each of these vectors and return the vectors by memory id."""
     memories = [a_memory(f"row {number}", **values) for number in range(len(stored))]
     vectors = {memory.id: row for memory, row in zip(memories, stored, strict=True)}
     await home.apply(*adding(*memories), vectors=vectors, space_number=space)
@@ -162,7 +160,7 @@ async def add_rows(home: ScopedStore, space: int, *stored: Any, **values: Any) -
 
 
 class VectorSearchContract(ContractPart):
-    """The k nearest, whoever else is near."""
+    """A search returns exactly the k nearest vectors of the scope."""
 
     @examples
     @given(
@@ -173,7 +171,7 @@ class VectorSearchContract(ContractPart):
     async def test_it_agrees_with_numpy_to_the_last_tie(
         self, home: ScopedStore, stored: list[list[int]], queries: list[list[int]], limit: int
     ) -> None:
-        """For any vectors, any number of queries and any limit."""
+        """The result equals that of numpy, ties included, for any vectors, queries and limit."""
         home, space = home.elsewhere(), await home.space(3)
         vectors = await add_rows(home, space, *(vector(*row) for row in stored))
         vectors_asked = [vector(*query) for query in queries]
@@ -181,7 +179,7 @@ class VectorSearchContract(ContractPart):
         assert hits == [nearest(vectors, query, limit) for query in vectors_asked]
 
     async def test_a_thousand_memories_of_others_take_no_place(self, home: ScopedStore) -> None:
-        """Closer vectors and the words of other scopes change neither the hits nor the counts."""
+        """Closer vectors and equal words in other scopes change neither hits nor counts."""
         space = await home.space(3)
         for _ in range(10):
             await add_rows(home.elsewhere(), space, *[vector(1, 0, 0)] * 100)
@@ -193,8 +191,8 @@ class VectorSearchContract(ContractPart):
         assert_found(await home.view(), await home.listed(), ["row", "3"], 9)
 
     async def test_a_memory_has_one_vector_in_each_space(self, home: ScopedStore) -> None:
-        """The vectors of two spaces never mix, a new one replaces the old one; those without one
-        come oldest first.
+        """Vectors of two spaces never mix, a new vector replaces the old one, and memories without
+        one are listed oldest first.
         """
         first, second = await home.space(2, "one"), await home.space(2, "two")
         a, b, c = (memory.id for memory in await home.write("a", "b", "c"))
@@ -209,7 +207,9 @@ class VectorSearchContract(ContractPart):
             assert await home.unembedded(first, limit=limit) == expected
 
     async def test_the_scopes_that_lack_a_vector_are_told(self, home: ScopedStore) -> None:
-        """Those with a visible memory without one, in order; forgotten memories do not count."""
+        """Scopes with a visible memory without a vector are listed in order; forgotten memories do
+        not count.
+        """
         whole, part, gone, other, empty = scopes = [home.elsewhere() for _ in range(5)]
         space = await home.space(3)
         for scope, embedded in ((whole, 2), (part, 1), (gone, 1), (other, 0)):
@@ -225,7 +225,9 @@ class VectorSearchContract(ContractPart):
             )
 
     async def test_changed_content_loses_its_vectors(self, home: ScopedStore) -> None:
-        """Other changes keep them, and the batch of the change may bring a new one."""
+        """Changing the content drops its vectors unless the batch brings new ones; other changes
+        keep them.
+        """
         space, other = await home.space(3), await home.space(name="other")
         [memory] = await home.write("old words")
         await home.embed(space, {memory.id: (1, 0, 0)})
@@ -240,7 +242,9 @@ class VectorSearchContract(ContractPart):
         assert await home.nearest(space, 1, 0, 0) == [(memory.id, 0.0)]
 
     async def test_a_query_that_does_not_fit_is_invalid_input(self, home: ScopedStore) -> None:
-        """One of another width, without a direction or of an unknown space."""
+        """A query vector of another width, of length zero or of an unknown space raises
+        InvalidInput.
+        """
         space = await home.space(3)
         for bad in ((1,), (1, 2, 3, 4), (), (0, 0, 0), (float("nan"), 1, 1), (float("inf"), 1, 1)):
             with pytest.raises(InvalidInput):
@@ -264,7 +268,7 @@ class VectorSearchContract(ContractPart):
     async def test_vectors_of_any_width_and_size_are_found(
         self, home: ScopedStore, dimensions: int, size: float
     ) -> None:
-        """Exactly, by near and by far queries; only the direction counts, stored and asked."""
+        """Vectors of any width and length are found exactly; only their direction counts."""
         space = await home.space(dimensions)
         generator = np.random.default_rng(dimensions)
         rows: Any = generator.choice([-1, 0.5, 1], (20, dimensions))
@@ -281,7 +285,9 @@ class VectorSearchContract(ContractPart):
         assert {id for id, _ in hits} == set(vectors) - {gone}
 
     async def test_an_embedding_space_is_made_once(self, home: ScopedStore) -> None:
-        """By its name and width together, however many ask at once; it keeps its probe."""
+        """An embedding space is created once for a name and width, however many callers ask at
+        once, and keeps its probe.
+        """
         add = home.store.memories.spaces.add
         named = (("hash", 3, vector(1, 2, 3)), ("hash", 4, None), ("'; DROP TABLE x; --", 3, None))
         made = await asyncio.gather(*(add(*key) for key in (*named, *named)))

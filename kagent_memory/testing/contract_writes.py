@@ -1,6 +1,4 @@
-"""Writing: a batch is whole or not at all, adding what is there revives it, and every change
-leaves the state that it ended.
-"""
+"""Contract of writes: atomic batches, adding existing memories, and history."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ BAD_VECTORS = ((1,), (1, 2, 3), (0, 0), (1, float("nan")), (1, float("inf")))
 async def bad_batches(
     home: ScopedStore, stored: Memory, space: int
 ) -> list[tuple[dict[str, Any], type[Exception]]]:
-    """Return batches that must not be written, each with the error it raises."""
+    """Return batches that must be refused, each with its error."""
     job, version, long_key = await home.enqueue(), await home.version(), "k" * 1025
     memories: list[dict[str, Any]] = [{"session_id": long_key}, {"event_ids": (long_key,)}]
     for bad in ("nul\0inside", "lone \ud800 surrogate"):
@@ -73,10 +71,10 @@ async def bad_batches(
 
 
 class ApplyContract(ContractPart):
-    """One transaction, one step of the version, no doubles."""
+    """A batch is one transaction and one step of the version, and adds no duplicates."""
 
     async def test_a_batch_with_one_fault_writes_nothing(self, home: ScopedStore) -> None:
-        """A fault undoes what comes before it in the batch, and the store goes on."""
+        """A fault undoes the whole batch, and the store keeps working."""
         space = await home.space()
         stored, _ = await home.write("the first", "the other")
         await home.apply(taken=[("s", "taken")])
@@ -95,8 +93,8 @@ class ApplyContract(ContractPart):
         assert len(await home.write("good, and first")) == 1
 
     async def test_a_writing_batch_moves_the_version_by_one(self, home: ScopedStore) -> None:
-        """Changes, taken events and what is reinforced do; vectors, jobs and deliveries leave
-        it.
+        """Changes, ingested events and reinforcements move the version by one; vectors, jobs and
+        deliveries do not.
         """
         space, memory = await home.space(), a_memory("one", ttl_days=3)
         assert await home.version() == 0
@@ -116,7 +114,7 @@ class ApplyContract(ContractPart):
         assert await home.version() == 4
 
     async def test_what_is_there_is_not_added_again(self, home: ScopedStore) -> None:
-        """A batch that is applied twice, and equal facts of one batch, add one memory each."""
+        """A batch applied twice, or with equal facts, adds each memory once."""
         one, two = a_memory("one", session_id="s"), a_memory("two", session_id="s")
         for _ in range(2):
             assert await home.add(one, two, a_memory("One.", session_id="s")) == (
@@ -130,7 +128,7 @@ class ApplyContract(ContractPart):
         ]
 
     async def test_quarantine_changes_nothing_that_is_there(self, home: ScopedStore) -> None:
-        """A quarantined text that is known leaves the known one as it is, and never hides a trusted
+        """A quarantined duplicate leaves the existing memory unchanged and never hides a trusted
         one.
         """
         [known] = await home.write("Ann likes tea")
@@ -146,7 +144,9 @@ class ApplyContract(ContractPart):
         assert (stats.visible, stats.superseded, stats.quarantined) == (2, 0, 1)
 
     async def test_adding_what_is_there_unites_what_is_known(self, home: ScopedStore) -> None:
-        """The id, the words and the usage stay; labels are united and the expiry is renewed."""
+        """Adding an existing memory keeps its id, content and usage, merges the labels and renews
+        the expiry.
+        """
         old: dict[str, Any] = {
             "metadata": {"a": 1, "b": 1},
             "tags": ("x",),
@@ -180,7 +180,7 @@ class ApplyContract(ContractPart):
         assert stored.usage.delivered == 1
 
     async def test_an_expired_memory_comes_back_when_added(self, home: ScopedStore) -> None:
-        """It is visible and found again, with its new expiry and all that was known."""
+        """Adding an expired memory makes it visible again with a new expiry and all its data."""
         [first] = await home.write("short-lived", ttl_days=1, metadata={"old": True})
         later = home.at(home.now + 5 * DAY)
         assert await later.contents() == []
@@ -190,7 +190,9 @@ class ApplyContract(ContractPart):
         assert list((await later.text("short")).matches) == [first.id]
 
     async def test_turns_are_equal_by_text_and_event(self, home: ScopedStore) -> None:
-        """A verbatim turn never equals a fact, another event's turn or one in another case."""
+        """A verbatim turn never equals a fact, a turn of another event or a text in another
+        case.
+        """
         fact = a_memory("yes")
         first, second, third = (
             a_memory("yes", verbatim=True, event_ids=(event,)) for event in ("e1", "e2", "e1")
@@ -200,8 +202,8 @@ class ApplyContract(ContractPart):
         assert await home.add(fact, first, second, third, other) == expected
 
     async def test_a_vector_goes_to_the_memory_that_is_there(self, home: ScopedStore) -> None:
-        """A double's vector goes to what it equals; the vector of a memory that is gone is left
-        out.
+        """The vector of a duplicate goes to the existing memory; a vector of a missing memory is
+        dropped.
         """
         space, double = await home.space(), a_memory("the same")
         first, gone = await home.write("the same", "gone by then")
@@ -215,7 +217,7 @@ class ApplyContract(ContractPart):
         assert await home.nearest(space, 0, 1) == [(first.id, 1.0)]
 
     async def test_a_superseded_text_may_be_added_anew(self, home: ScopedStore) -> None:
-        """It is another memory, beside what superseded the first."""
+        """Adding a superseded text creates a new memory beside its successor."""
         [old], new, again = (
             await home.write("lives in Rome"),
             a_memory("lives in Oslo"),
@@ -226,7 +228,9 @@ class ApplyContract(ContractPart):
         assert await home.visible(old.id, new.id, again.id) == {new.id, again.id}
 
     async def test_what_is_reinforced_lives_for_its_ttl_from_then(self, home: ScopedStore) -> None:
-        """The expiry counts from the time of the batch; what never expires still does not."""
+        """A reinforced memory lives for its TTL from the time of the batch; one without expiry
+        still never expires.
+        """
         [short], [endless] = await home.write("short", ttl_days=2), await home.write("endless")
         later = home.at(home.now + DAY + SECOND)
         await later.apply(reinforced=[short.id, endless.id])
@@ -235,11 +239,11 @@ class ApplyContract(ContractPart):
 
 
 class HistoryContract(ContractPart):
-    """Every change leaves the state it ended."""
+    """Every change keeps the previous state in the history."""
 
     async def test_a_change_leaves_the_state_it_ended(self, home: ScopedStore) -> None:
-        """Oldest first, without usage, with who, why, when and the events; adding leaves nothing.
-        What it began has its new values, and is found by its new words alone.
+        """A revision holds who, why, when, the events and the previous state without usage, oldest
+        first; adding creates none. The changed memory is found only by its new words.
         """
         [first] = await home.write("v1", session_id="s", metadata={"n": 1}, ttl_days=30)
         for id in (first.id, "unknown"):
@@ -263,7 +267,7 @@ class HistoryContract(ContractPart):
         assert (await home.get(first.id)).revision == 3
 
     async def test_a_decision_is_found_by_its_group_and_undone(self, home: ScopedStore) -> None:
-        """The revisions of one decision hold what it takes to bring the former state back."""
+        """The revisions of one decision share a group and suffice to restore the previous state."""
         old, apart = await home.write("Rome", "apart")
         new, memories = a_memory("Oslo"), home.store.memories
         await home.apply(replace(adding(new)[0], group="g"), superseding(old, new, group="g"))

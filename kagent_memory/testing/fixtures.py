@@ -1,6 +1,4 @@
-"""Builders and helpers of the store contract: the store under test, its scopes, memories, changes
-and jobs.
-"""
+"""Builders and helpers for the store contract: scopes, memories, changes and jobs."""
 
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ examples = settings(
     max_examples=25,
     deadline=None,
     suppress_health_check=[
-        HealthCheck.function_scoped_fixture,  # an example writes into a scope of its own
+        HealthCheck.function_scoped_fixture,  # each example writes into its own scope
         HealthCheck.differing_executors,  # many stores inherit one contract
         HealthCheck.too_slow,
     ],
@@ -66,13 +64,13 @@ HOSTILE = (
 
 
 class ContractPart(ABC):
-    """A theme of the contract: `home` is a scope of a store that is open on an empty database."""
+    """A part of the contract; `home` is a scope in an open store on an empty database."""
 
     pytestmark = pytest.mark.asyncio
 
     @abstractmethod
     async def open_store(self) -> Store:
-        """Return a store, open on an empty database of its own."""
+        """Open a store on an empty database of its own."""
 
     @pytest_asyncio.fixture
     async def home(self) -> AsyncIterator[ScopedStore]:
@@ -83,7 +81,7 @@ class ContractPart(ABC):
 
 
 async def is_refused(verb: Awaitable[object]) -> bool:
-    """Return True if the store refuses a verb that it may lack, by its name."""
+    """Return True if the store refuses an optional method by name."""
     try:
         await verb
     except ConfigurationError:
@@ -92,14 +90,14 @@ async def is_refused(verb: Awaitable[object]) -> bool:
 
 
 def a_scope() -> Scope:
-    """Return a scope that nobody else uses."""
+    """Return a new scope."""
     return Scope(tenant="acme", user=uuid.uuid4().hex, app="notes")
 
 
 def a_memory(
     content: str, *, now: datetime = NOW, ttl_days: int | None = None, **values: Any
 ) -> Memory:
-    """Return a memory as a caller makes it, not yet stored."""
+    """Return a memory that is not stored yet."""
     fields: dict[str, Any] = {"id": new_id(), "created_at": now, "updated_at": now, **values}
     return Memory(content=content, ttl_days=ttl_days, expires_at=expiry(ttl_days, now), **fields)
 
@@ -127,7 +125,7 @@ def delivery(scope: Scope, *ids: str, times: int = 1, now: datetime = NOW) -> De
 
 
 def changing(memory: Memory, kind: Any = "edit", *, now: datetime = NOW, **values: Any) -> Change:
-    """Return the change that replaces a stored memory by one with other values."""
+    """Return the change that updates a stored memory with these values."""
     return Change(
         kind=kind, memory=replace(memory, revision=memory.revision + 1, updated_at=now, **values)
     )
@@ -139,7 +137,7 @@ def superseding(memory: Memory, by: Memory, kind: Any = "supersede", **values: A
 
 
 def found_by(view: View, terms: Sequence[str], limit: int) -> Any:
-    """Return what `View.text` finds, its matches by id: the length of each, and its counts."""
+    """Return the result of `View.text` with matches by id: length and term counts."""
     found = view.text(terms, limit=limit)
     rows, held, lengths, counts = found.matches
     matches = {
@@ -152,7 +150,7 @@ def found_by(view: View, terms: Sequence[str], limit: int) -> Any:
 
 
 def features_of(view: View, ids: Sequence[str], reach: int) -> dict[str, dict[str, Any]]:
-    """Return the columns of memories and those near them by id, with their authors."""
+    """Return the features of memories and their neighbours by id, with their authors."""
     index = view.index
     return {
         index.ids[row]: {
@@ -165,7 +163,7 @@ def features_of(view: View, ids: Sequence[str], reach: int) -> dict[str, dict[st
 
 @dataclass(frozen=True)
 class ScopedStore:
-    """One scope of a store at one time, with what the tests of the contract do there."""
+    """One scope of a store at one time, with helpers for the contract's tests."""
 
     store: Store
     scope: Scope
@@ -184,7 +182,7 @@ class ScopedStore:
         return await self.store.apply(self.scope, Batch(changes=changes, **batch), now=self.now)
 
     async def add(self, *memories: Memory, explicit: bool = False) -> tuple[str | None, ...]:
-        """Add memories in one batch; return the ids that hold them."""
+        """Add memories in one batch and return the ids under which they are stored."""
         return await self.apply(*adding(*memories, explicit=explicit))
 
     async def write(self, *texts: str, **values: Any) -> list[Memory]:
@@ -201,7 +199,7 @@ class ScopedStore:
         return change.memory
 
     async def forget(self, *ids: str, **what: Any) -> tuple[str, ...]:
-        """Forget memories by their ids, or what else is named."""
+        """Forget memories by ids or by other conditions."""
         return await self.store.forget(self.scope, ids=ids, now=self.now, **what)
 
     async def deliver(self, *ids: str, times: int = 1) -> None:
@@ -219,7 +217,7 @@ class ScopedStore:
         )[memory_id]
 
     async def visible(self, *ids: str, superseded: bool = False) -> set[str]:
-        """Return which of these ids `get` gives."""
+        """Return the ids among these that `get` returns."""
         return set(
             await self.store.memories.get(self.scope, ids, now=self.now, superseded=superseded)
         )
@@ -248,11 +246,11 @@ class ScopedStore:
         return hits
 
     async def features(self, *ids: str, reach: int = 0) -> dict[str, dict[str, Any]]:
-        """Return what a view tells of these memories, by id."""
+        """Return the features of these memories in a view, by id."""
         return features_of(await self.view(), ids, reach)
 
     async def space(self, dimensions: int = 2, name: str = "hash") -> int:
-        """Return the number of an embedding space, made if it is new."""
+        """Return the number of an embedding space, creating it if necessary."""
         return (await self.store.memories.spaces.add(name, dimensions, None)).number
 
     async def embed(self, space: int, rows: Mapping[str, Sequence[float]]) -> None:
@@ -260,13 +258,13 @@ class ScopedStore:
         await self.apply(vectors={id: vector(*row) for id, row in rows.items()}, space_number=space)
 
     async def unembedded(self, space: int, *, limit: int = 99) -> list[str]:
-        """Return the ids of memories that lack a vector."""
+        """Return the ids of memories without a vector."""
         query = MemoryQuery(lacking=space, order="oldest", limit=limit, now=self.now)
         lacking = await self.store.memories.select(self.scope, query)
         return [memory.id for memory in lacking]
 
     async def taken(self, session_id: str, *events: str) -> frozenset[str]:
-        """Return which of these events were taken in."""
+        """Return the events among these that were ingested."""
         return await self.store.memories.taken(self.scope, session_id, events)
 
     async def version(self) -> int:
@@ -282,18 +280,18 @@ class ScopedStore:
         return list(await self.store.queue.jobs(scope=self.scope, **query))
 
     async def enqueue(self, kind: JobKind = "transcript", **values: Any) -> Job:
-        """Queue one job; return it."""
+        """Queue a job and return it."""
         job = a_job(self.scope, kind, **values)
         await self.store.enqueue([job])
         return job
 
     async def try_claim(self, owner: str = "me", **values: Any) -> Job | None:
-        """Claim a job of any scope; None when there is none to claim."""
+        """Claim a job of any scope; None if there is none."""
         options: dict[str, Any] = {"now": self.now, "lease_seconds": 30, **values}
         return await self.store.queue.claim(owner, **options)
 
     async def claim(self, owner: str = "me", **values: Any) -> Job:
-        """Claim a job of any scope, which there must be."""
+        """Claim a job of any scope, which must exist."""
         job = await self.try_claim(owner, **values)
         assert job is not None
         return job

@@ -15,14 +15,12 @@ from .stand_ins import FrozenClock
 
 @pytest.fixture
 def frozen_clock() -> FrozenClock:
-    """The clock of `memory_service`."""
+    """Return the clock of `memory_service`."""
     return FrozenClock()
 
 
 @pytest.fixture
 def memory_service(frozen_clock: FrozenClock) -> Iterator[KagentMemoryService]:
-    """An empty memory service of this test alone: nothing on disk, no model, words only, on
-    `frozen_clock`.
-    """
+    """Yield an empty in-memory service for this test, without models, on `frozen_clock`."""
     with in_memory_service(clock=frozen_clock) as service:
         yield service

@@ -1,5 +1,5 @@
-"""What stands in for models and for time in a test: an embedder that hashes words, an LLM that
-answers from a script, a clock that is moved by hand.
+"""Stand-ins for tests: an embedder that hashes words, an LLM that answers from a script, a clock
+that is moved by hand.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ _PART_WEIGHT = 0.3
 
 
 class HashEmbedder:
-    """Embeds a text as its hashed words and their parts of three letters: the same text always
-    gives the same unit vector, texts that share words or beginnings of words are near, and the two
-    kinds do not differ.
+    """An embedder that hashes the words of a text and their trigrams.
+
+    The same text always gives the same unit vector, for both kinds, and texts that share words or
+    parts of words are near each other.
 
     Attributes:
-        name: which model it passes for.
+        name: the model name it uses.
         calls: the (texts, kind) of every call.
     """
 
@@ -43,7 +44,7 @@ class HashEmbedder:
     async def embed(
         self, texts: Sequence[str], *, kind: Literal["document", "query"]
     ) -> npt.NDArray[np.float32]:
-        """One unit vector per text, float32 (n, dimensions)."""
+        """Return one unit vector per text: float32 of shape (n, dimensions)."""
         self.calls.append((tuple(texts), kind))
         rows = [self._vector(text) for text in texts]
         return np.stack(rows) if rows else np.zeros((0, self.dimensions), dtype=np.float32)
@@ -69,16 +70,16 @@ def _features(text: str) -> Iterator[tuple[str, float]]:
 
 
 class ScriptedLlm:
-    """Answers from a script and remembers what it was asked.
+    """A language model that answers from a script and records its prompts.
 
     Args:
-        answers: a callable of the prompt, so that an answer depends on what was asked and not on
-            when; or the answers in their order. An answer is an object of the wanted schema, a
-            mapping or JSON text that fits it, or an exception to raise.
-        name: which model it passes for.
+        answers: a function of the prompt, which makes answers independent of the order of calls, or
+            a list of answers. An answer is an object of the schema, a mapping or JSON text that
+            fits it, or an exception to raise.
+        name: the model name it uses.
 
     Attributes:
-        prompts: every prompt it was asked, in order.
+        prompts: all prompts in order.
     """
 
     def __init__(
@@ -89,10 +90,10 @@ class ScriptedLlm:
         self._answers = answers
 
     async def complete(self, prompt: str, *, schema: type[Answer]) -> Answer:
-        """The script's answer to the prompt.
+        """Return the script's answer to the prompt.
 
         Raises:
-            ModelError: the script is at its end, or its answer does not fit the schema.
+            ModelError: the script has no more answers, or its answer does not fit the schema.
         """
         self.prompts.append(prompt)
         answer = self._next(prompt)
@@ -121,32 +122,30 @@ class ScriptedLlm:
 
 
 class FrozenClock:
-    """Stands still until it is moved; give it as `clock=`, so that a test decides when a memory
-    expires.
+    """A clock for `clock=` that stands still until a test moves it.
 
-    What waits for a later time, such as a retry or an inactivity timer, is due once the clock was
-    moved there.
+    Expiry, retries and inactivity timers follow it.
 
     Args:
-        now: the time to begin at, with a time zone.
+        now: the start time, with a time zone.
 
     Attributes:
-        now: the time it shows.
+        now: the current time.
 
     Raises:
-        InvalidInput: the time has no zone.
+        InvalidInput: the start time has no time zone.
     """
 
     def __init__(self, now: datetime = datetime(2026, 1, 1, 12, tzinfo=UTC)) -> None:
         self.now = checked_time(now)
 
     def __call__(self) -> datetime:
-        """The time it shows, aware UTC."""
+        """Return the current time in aware UTC."""
         return self.now
 
     def advance(
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0
     ) -> datetime:
-        """Move it on, and return the time it shows then."""
+        """Move the clock forward and return the new time."""
         self.now += timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
         return self.now
