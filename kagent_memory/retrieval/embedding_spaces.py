@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from cachetools import TTLCache
 
 from .. import telemetry
@@ -212,8 +213,7 @@ class StoreEmbedder:
             await self._held(len(probe))
             space = await self._store.memories.spaces.add(self.name, len(probe), probe)
         former = probe if space.probe is None else space.probe
-        cosine = probe @ former / (np.linalg.norm(probe) * np.linalg.norm(former))
-        if cosine < SAME_MODEL_COSINE:
+        if cosine(probe, former) < SAME_MODEL_COSINE:
             raise ConfigurationError(
                 f"The embedder {self.name!r} no longer answers as it did when this store was "
                 "filled: it is another "
@@ -223,6 +223,21 @@ class StoreEmbedder:
             )
         self._space = space
         return space
+
+
+def cosine(one: Vector, other: Vector) -> float:
+    """Return the cosine of two vectors."""
+    return float(_unit(one) @ _unit(other))
+
+
+def blended(vector: Vector, other: Vector, weight: float) -> Vector:
+    """Return a vector that points as one does, and by this weight as another."""
+    return (_unit(vector) + weight * _unit(other)).astype(np.float32)
+
+
+def _unit(vector: Vector) -> npt.NDArray[np.float64]:
+    exact = vector.astype(np.float64)
+    return exact / np.linalg.norm(exact)
 
 
 def _digest(text: str) -> bytes:

@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-import numpy as np
-
 from ..language.dates import Span, bare_dates, named_spans, windows
 from ..language.tokenizer import STOP_WORDS, query_terms, tokens
 from ..language.word_forms import word_forms
 from ..records import Vector
+from .embedding_spaces import cosine
 from .query import WORDS, bare, plain, wide
 
 MAX_TERMS = 64  # distinct ones of a query that count
@@ -194,10 +193,8 @@ def trust(text: Vector, other: Vector, *unrelated: Vector) -> float:
         other: of the text in other letters, which means nothing.
         unrelated: of the two texts `UNRELATED`.
     """
-    room = 1 - _cosine(*unrelated)
-    return (
-        min(1.0, max(_MIN_TRUST, (1 - _cosine(text, other)) / room)) if room > _MIN_TRUST else 1.0
-    )
+    room = 1 - cosine(*unrelated)
+    return min(1.0, max(_MIN_TRUST, (1 - cosine(text, other)) / room)) if room > _MIN_TRUST else 1.0
 
 
 def _another(letter: str) -> str:
@@ -208,8 +205,3 @@ def _another(letter: str) -> str:
         if alike and unicodedata.name(other, "").partition(" ")[0] == script:
             return other
     return letter
-
-
-def _cosine(one: Vector, other: Vector) -> float:
-    first, second = one.astype(np.float64), other.astype(np.float64)
-    return float(first @ second / (np.linalg.norm(first) * np.linalg.norm(second)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, InvalidInput
@@ -17,8 +16,8 @@ from ..settings import MemorySettings
 from ..stores.base import MemoryStore
 from ..stores.filter_match import matches_filter
 from ..stores.values import TextMatches
-from ..stores.view import Nearest, Stale
-from .embedding_spaces import StoreEmbedder
+from ..stores.view import Stale
+from .embedding_spaces import StoreEmbedder, blended
 from .query import Gate, WordGate, is_known
 from .question import UNRELATED, Question, identifiers, is_small, trust
 from .ranking import RankSettings
@@ -84,9 +83,7 @@ class Retriever:
     async def _answer(self, search: Search, *, again: bool = False) -> Recall:
         store, mode = self._store, self._mode(search)
         has_short_term = self._settings.short_term_hours > 0
-        search.view = await open_views(
-            store, self._embedder, search, again=again, has_short_term=has_short_term
-        )
+        search.view = await open_views(store, search, again=again, has_short_term=has_short_term)
         texts: dict[int, str] = {}
         if is_small(search.question.terms):  # which the index leaves out
             newest = await run_in_thread(search.size, search.view.newest, MAX_SCANNED)
@@ -119,7 +116,7 @@ class Retriever:
         is_general = isinstance(gate, WordGate) and not (tool or is_fact) and gate.is_general(text)
         if is_general and search.scopes:
             # to read the whole past is too much for a question whether to search at all
-            views = await open_views(self._store, None, replace(search, as_of=None))
+            views = await open_views(self._store, replace(search, as_of=None))
             terms = query_terms(text)
             size = views.size(len(terms))
             matches = await run_in_thread(size, views.text, terms, limit=0)
@@ -148,8 +145,8 @@ class Retriever:
             return Near(hits, hits)
         if self._embedder is None or not question.text.strip():
             return Near()
-        queries = [*dict.fromkeys((question.text, trimmed, *([added.text] if added else ())))]
         scripts = (question.disguised, *UNRELATED) if question.disguised else ()
+        queries = (question.text, trimmed, *([added.text] if added else ()))
         # some letters have no other in their script
         texts, tenant = [*dict.fromkeys((*queries, *scripts))], search.scopes[0].tenant
         embed = partial(self._embedder.embed, texts, kind="query", tenant=tenant)
@@ -163,25 +160,24 @@ class Retriever:
             return Near()
         if question.disguised:
             search.trust = trust(*(vectors[text] for text in (question.text, *scripts)))
+        full, ranks = vectors[question.text], vectors[trimmed]
+        ranks = blended(ranks, vectors[added.text], self._rank.added) if added else ranks
+        asked = [full] if ranks is full else [full, ranks]
         try:
-            lists = await search.view.nearest(
-                space.number, [vectors[text] for text in queries], limit=search.leg
-            )
+            lists = await search.view.nearest(space.number, asked, limit=search.leg)
         except InvalidInput:
             search.degraded.append(
                 f"embedder: the vectors of {self._embedder.name!r} were replaced by another "
                 "embedder's and dropped; open the store with that one"
             )
             return Near()
-        nearest = dict(zip(queries, lists, strict=True))
-        full = nearest[question.text]
-        reached = len(full.rows)
+        reached = len(lists[0].rows)
         lacking = matches.documents - reached
         if reached and lacking > 0 and reached < search.leg:  # all that have a vector
             search.degraded.append(
                 f"embedder: {lacking} of {matches.documents} memories are found by words alone"
             )
-        return Near(nearest[trimmed], full, nearest[added.text] if added else Nearest())
+        return Near(trimmed=lists[-1], full=lists[0])
 
     async def _select(
         self, search: Search, ranking: Ranking
@@ -192,7 +188,7 @@ class Retriever:
         limit = search.limit
         wanted = max(limit + SPARE, MAX_RERANKED if self._reranker else 0)
         while True:
-            head = ranking.best(wanted)
+            head = ranking.best(wanted, explain=search.explain)
             known = await search.view.memories([hit.row for hit in head])
             # what was edited since the view was taken may no longer fit
             memories = {
@@ -212,20 +208,7 @@ class Retriever:
             sum(len(memory.content) for memory in memories.values()) if search.budget_tokens else 0
         )
         hits = await run_in_thread(size, handed_over, search, kept, memories)
-        for row, hit in hits.items() if search.explain else ():
-            hits[row] = replace(hit, why=self._why(search, ranking, hit, row))
         return tuple(hits.values()), {**ranking.left_out, **left_out}
-
-    def _why(self, search: Search, ranking: Ranking, hit: Hit, row: int) -> dict[str, Any]:
-        """Return what found a memory, and what each sign added to the score that it has in the
-        end.
-        """
-        why = ranking.explain(row)
-        scores = why["scores"]
-        if self._reranker is not None:
-            scores["rerank"] = hit.score - sum(scores.values())
-        why["scores"] = {name: round(value, 4) for name, value in scores.items() if round(value, 4)}
-        return why | ({"respelt": search.respelt} if search.respelt else {})
 
     async def _reranked(
         self, search: Search, ranked: list[Ranked], memories: Mapping[int, Memory]
@@ -242,7 +225,10 @@ class Retriever:
         order = sorted(range(len(head)), key=lambda number: -scores[number])
         # the scores go down with the new order, so that usage is mixed into it and a gap is one
         falling = sorted((hit.score for hit in head), reverse=True)
-        ordered = [
-            head[number]._replace(score=score) for number, score in zip(order, falling, strict=True)
-        ]
+        ordered: list[Ranked] = []
+        for number, score in zip(order, falling, strict=True):
+            hit = head[number]
+            if search.explain:
+                hit.why["scores"]["rerank"] = round(score - hit.score, 4)
+            ordered.append(hit._replace(score=score))
         return [*ordered, *ranked[MAX_RERANKED:]]

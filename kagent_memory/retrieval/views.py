@@ -5,7 +5,6 @@ they were at a time, beside the short-term memories of its session.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -15,8 +14,8 @@ from typing import TypeVar
 import numpy as np
 
 from ..concurrency import batched, cancel_and_wait, run_in_thread
-from ..errors import InvalidInput, ModelError
-from ..records import EVERYTHING, Exclusion, Filter, LeftOut, Memory, Scope, Vector
+from ..errors import InvalidInput
+from ..records import Exclusion, Filter, LeftOut, Memory, Scope, Vector
 from ..stores.base import MemoryStore
 from ..stores.columns import Mask, Rows
 from ..stores.filter_match import matches_filter
@@ -24,16 +23,12 @@ from ..stores.index import JoinedIndex, ScopeIndex
 from ..stores.values import MemoryQuery, TextMatches, Whole
 from ..stores.vectors import Nearest
 from ..stores.view import MemoriesView, View
-from .embedding_spaces import StoreEmbedder
 from .search import Search
-
-logger = logging.getLogger(__name__)
 
 SCOPES_AT_ONCE = 4
 MAX_EXCLUSIONS = 50
 MAX_PAST = 50_000  # memories that a search of the past reads
 READ_AT_ONCE = 500
-MAX_REWORDED = 1000  # are embedded anew for one search; the others are found by words
 MAX_SHORT_TERM = 50  # of one session, its newest
 
 Answer = TypeVar("Answer")
@@ -46,12 +41,11 @@ class ManyViews:
     together: no word is rare for lying in a small scope, and the same text matches as well in each.
 
     Args:
-        views: of the scopes, each once.
-        short_term: views of the short-term memories that are searched as well.
+        views: of the scopes, each once; then of the short-term memories that are searched as well.
     """
 
-    def __init__(self, views: Sequence[View], short_term: Sequence[View] = ()) -> None:
-        self._views = [*views, *short_term]
+    def __init__(self, views: Sequence[View]) -> None:
+        self._views = views
         self._starts = np.cumsum([0, *(len(view.index.ids) for view in self._views[:-1])])
         self._of_scope: dict[Scope, list[tuple[int, View]]] = {}
         for start, view in zip(self._starts.tolist(), self._views, strict=True):
@@ -122,8 +116,6 @@ class ManyViews:
         answers = await few_at_once(
             [partial(view.nearest_rows, space, vectors, limit=limit) for view in self._views]
         )
-        if len(answers) == 1:
-            return answers[0]
 
         def joined() -> list[Nearest]:
             return [
@@ -194,54 +186,40 @@ async def few_at_once(calls: Sequence[Callable[[], Awaitable[Answer]]]) -> list[
 
 
 async def open_views(
-    store: MemoryStore,
-    embedder: StoreEmbedder | None,
-    search: Search,
-    *,
-    again: bool = False,
-    has_short_term: bool = False,
+    store: MemoryStore, search: Search, *, again: bool = False, has_short_term: bool = False
 ) -> ManyViews:
     """Return the scopes of a search as they are or were, and what the session that asks keeps for
     itself.
 
     Args:
         store: which keeps them.
-        embedder: its own, if any.
         search: whose scopes, filter, time and session.
         again: a former view turned out to be stale.
         has_short_term: whether sessions keep memories for themselves.
+
+    Raises:
+        InvalidInput: the scopes hold too many memories for a search of the past.
     """
     source, scopes, session_id = store.reader, search.scopes, search.session_id
-    view_of = partial(source.view, filter=search.filter, now=search.now)
+    filter, now = search.filter, search.now
     if search.as_of is not None:
-        return ManyViews(
-            await past_views(source, embedder, scopes, search.now, search.filter, session_id)
-        )
+        return ManyViews(await past_views(source, search))
     own: list[View] = []
     of_session = Filter(session_id=session_id, superseded="short_term")
-    query = MemoryQuery(filter=of_session, limit=MAX_SHORT_TERM, now=search.now)
+    query = MemoryQuery(filter=of_session, limit=MAX_SHORT_TERM, now=now)
     for scope in scopes if session_id and has_short_term else ():
         if brief := await source.select(scope, query):
-            view = MemoriesView.of(
-                source, scope, brief, short_term=True, filter=search.filter, now=search.now
-            )
+            view = MemoriesView.of(source, scope, brief, short_term=True, filter=filter, now=now)
             own.append(await view)
     # of a view that is trusted, memories would have to be asked for
     cached = len(scopes) == 1 and not again and not own
-    views = await few_at_once([partial(view_of, scope, cached=cached) for scope in scopes])
-    return ManyViews(views, own)
+    view_of = partial(source.view, filter=filter, now=now, cached=cached)
+    return ManyViews([*await few_at_once([partial(view_of, scope) for scope in scopes]), *own])
 
 
-async def past_views(
-    source: MemoryStore,
-    embedder: StoreEmbedder | None,
-    scopes: Sequence[Scope],
-    at: datetime,
-    filter: Filter = EVERYTHING,
-    session_id: str | None = None,
-) -> list[View]:
-    """Return views of the scopes as they were at a time, in which short-term memories of the
-    session count as active. What was reworded since is embedded anew, as it was.
+async def past_views(source: MemoryStore, search: Search) -> list[View]:
+    """Return views of the scopes of a search as they were at its time, in which short-term memories
+    of its session count as active. What was reworded since is found by its words alone.
 
     Forgotten and pruned memories are gone for good, for the past too.
 
@@ -249,8 +227,8 @@ async def past_views(
         InvalidInput: the scopes hold too many memories for that.
     """
     views: list[View] = []
-    count = 0
-    for scope in scopes:
+    count, now, session_id = 0, search.now, search.session_id
+    for scope in search.scopes:
         ids = await source.kept(scope, Filter())
         if (count := count + len(ids)) > MAX_PAST:
             raise InvalidInput(
@@ -258,50 +236,28 @@ async def past_views(
                 "more; name fewer."
             )
         memories: list[Memory] = []
-        reworded: dict[str, Memory] = {}
+        reworded: set[str] = set()
         for batch in batched(ids, READ_AT_ONCE):
             for whole in await source.whole(scope, batch):
-                if (memory := state_at(whole, at)) is not None:
-                    memories.append(memory)
-                    today = whole.memory
-                    if (memory.content, memory.author) != (today.content, today.author):
-                        reworded[memory.id] = memory
+                memory, today = state_at(whole, now), whole.memory
+                if memory is None or (
+                    memory.state == "short_term" and memory.session_id != (session_id or "")
+                ):
+                    continue
+                memories.append(memory)
+                if (memory.content, memory.author) != (today.content, today.author):
+                    reworded.add(memory.id)
         view = MemoriesView.of(
             source,
             scope,
-            [
-                memory
-                for memory in memories
-                if memory.state != "short_term" or (session_id and memory.session_id == session_id)
-            ],
+            memories,
             short_term=True,
-            vectors=partial(_past_vectors, source, embedder, scope, reworded),
-            filter=filter,
-            now=at,
+            reworded=reworded,
+            filter=search.filter,
+            now=now,
         )
         views.append(await view)
     return views
-
-
-async def _past_vectors(
-    source: MemoryStore,
-    embedder: StoreEmbedder | None,
-    scope: Scope,
-    reworded: Mapping[str, Memory],
-    space_number: int,
-    ids: Sequence[str],
-) -> Mapping[str, Vector]:
-    """Return the vectors of these memories as they were."""
-    kept = await source.vectors(scope, space_number, [id for id in ids if id not in reworded])
-    anew = [reworded[id] for id in ids if id in reworded][-MAX_REWORDED:]
-    if not anew or embedder is None:
-        return kept
-    try:
-        space, made_vectors = await embedder.embed_memories(scope, anew)
-    except ModelError as error:
-        logger.warning("What was reworded since is searched by words only: %s", error)
-        return kept
-    return {**kept, **made_vectors} if space.number == space_number else kept
 
 
 def state_at(whole: Whole, at: datetime) -> Memory | None:

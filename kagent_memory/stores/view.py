@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import replace
 from datetime import datetime
@@ -161,7 +161,7 @@ class MemoriesView(View):
         scope: whose memories.
         memories: which, by id.
         index: of them.
-        vectors: returns those of some memories in an embedding space; None: as the store has them.
+        reworded: the ids of those that the store has in other words now, and vectors of these.
         filter: which memories are searched.
         now: the time.
     """
@@ -173,7 +173,7 @@ class MemoriesView(View):
         memories: Mapping[str, Memory],
         index: ScopeIndex,
         *,
-        vectors: Callable[[int, Sequence[str]], Awaitable[Mapping[str, Vector]]] | None = None,
+        reworded: Set[str] = frozenset(),
         filter: Filter = EVERYTHING,
         now: datetime,
     ) -> None:
@@ -181,7 +181,7 @@ class MemoriesView(View):
         passing = None if filter == EVERYTHING else every
         superseded = bool(filter.superseded)
         super().__init__(source, scope, index, passing, superseded=superseded, now=now)
-        self._memories, self._vectors = memories, vectors or partial(source.vectors, scope)
+        self._memories, self._reworded = memories, reworded
 
     @classmethod
     async def of(
@@ -191,7 +191,7 @@ class MemoriesView(View):
         memories: Sequence[Memory],
         *,
         short_term: bool = False,
-        vectors: Callable[[int, Sequence[str]], Awaitable[Mapping[str, Vector]]] | None = None,
+        reworded: Set[str] = frozenset(),
         filter: Filter = EVERYTHING,
         now: datetime,
     ) -> Self:
@@ -213,7 +213,7 @@ class MemoriesView(View):
                 ]
             )
             known = {memory.id: memory for memory in memories}
-            return cls(source, scope, known, index, vectors=vectors, filter=filter, now=now)
+            return cls(source, scope, known, index, reworded=reworded, filter=filter, now=now)
 
         size = sum(ENTRY_WEIGHT + len(memory.content) for memory in memories)
         return await run_in_thread(size, indexed)
@@ -224,7 +224,8 @@ class MemoriesView(View):
     ) -> list[Nearest]:
         space = await self.source.spaces.numbered(space_number)
         queries = [checked_vector(vector, space.dimensions) for vector in vectors]
-        rows = await self._vectors(space_number, self.index.ids_of(self.visible))
+        ids = [id for id in self.index.ids_of(self.visible) if id not in self._reworded]
+        rows = await self.source.vectors(self.scope, space_number, ids)
         return await self._nearest(VectorColumn(space.dimensions), queries, limit, rows)
 
     @override

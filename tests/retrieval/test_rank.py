@@ -50,8 +50,8 @@ def test_a_memory_that_names_a_time_answers_a_question_for_one() -> None:
     settings = replace(PLAIN, time=0.3)
     assert scope.ids("When did Ann move to Porto?", settings=settings) == [timed, bare]
     assert scope.ids("Where did Ann move to, Porto?", settings=settings) == [bare, timed]
-    signs = scope.rank("When did Ann move to Porto?", settings=settings).explain(timed)["scores"]
-    assert signs["time"] > 0
+    [hit, _] = scope.rank("When did Ann move to Porto?", settings=settings).best(explain=True)
+    assert hit.why["scores"]["time"] > 0
 
 
 def test_turns_around_a_match_count_by_their_distance() -> None:
@@ -62,7 +62,7 @@ def test_turns_around_a_match_count_by_their_distance() -> None:
         scope, rows = _notes(f"kayak {padding}", *[padding] * 4, session="s")
         settings = replace(PLAIN, window=0.5)
         ranking = scope.rank("kayak", dict.fromkeys(rows, 0.3), settings=settings)
-        around = [ranking.explain(row)["scores"].get("window", 0.0) for row in rows]
+        around = ranking.signs["window"].tolist()
         assert around[0] > around[1] > around[2] > around[3] == around[4]
         shares.append(around[0])
     assert shares[1] < shares[0] / 10
@@ -132,9 +132,8 @@ def test_an_explanation_tells_what_found_a_memory() -> None:
     scope = SmallScope()
     rows = [scope.add(text, session="s") for text in ("a boat", "a kayak", "rain")]
     ranking = scope.rank("a kayak in the harbour", {rows[0]: 0.1, rows[1]: 0.9})
-    legs = [ranking.explain(row)["legs"] for row in rows]
-    assert legs == [["vector"], ["text", "vector"], []]
-    assert ranking.explain(999) == {"legs": [], "scores": {}}
+    legs = {hit.row: hit.why["legs"] for hit in ranking.best(explain=True)}
+    assert [legs[row] for row in rows] == [["vector"], ["text", "vector"], []]
 
 
 def test_words_that_most_memories_hold_leave_the_dense_query() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,12 +62,14 @@ class Ranked(NamedTuple):
         score: 0..1, comparable within one ranking.
         cosine: the full query's, if the vector leg saw it.
         relevance: 0..1, comparable between queries.
+        why: what found it, and what each sign added to its score, where that is asked for.
     """
 
     row: int
     score: float
     cosine: float | None
     relevance: float = 0.0
+    why: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,7 @@ class Ranking:
         left_out: the rows that the floors left out.
         signs: what each sign added to the scores before they were brought into 0..1.
         highest: the score that is told as 1.
+        respelt: terms that no memory holds, and those that were searched instead.
     """
 
     order: Rows
@@ -89,42 +93,41 @@ class Ranking:
     signs: Mapping[str, Numbers]
     highest: float
     table: Table
+    respelt: Mapping[str, Sequence[str]]
 
     def __len__(self) -> int:
         return len(self.order)
 
-    def best(self, count: int | None = None) -> list[Ranked]:
+    def best(self, count: int | None = None, *, explain: bool = False) -> list[Ranked]:
         """Return so many of the best; all of them without a number."""
-        first, table = self.order[:count], self.table
-        cosines: list[float] = table.cosines[first].tolist()
+        table = self.table
         return [
-            Ranked(row, score, None if math.isnan(cosine) else cosine, relevance)
-            for row, score, cosine, relevance in zip(
-                table.rows[first].tolist(),
-                self.scores[first].tolist(),
-                cosines,
-                self.relevance[first].tolist(),
-                strict=True,
+            Ranked(
+                int(table.rows[place]),
+                float(self.scores[place]),
+                None if math.isnan(cosine := table.cosines[place]) else float(cosine),
+                float(self.relevance[place]),
+                self.why(place) if explain else {},
             )
+            for place in self.order[:count].tolist()
         ]
 
-    def explain(self, row: int) -> dict[str, Any]:
-        """Return what found a memory, and what each sign added to its score; nothing found the
-        successor of one that was found.
-        """
+    def why(self, place: int) -> dict[str, Any]:
+        """Return what found the memory in a place, and what each sign added to its score."""
         table = self.table
-        if not (table.rows == row).any():
-            return {"legs": [], "scores": {}}
-        place = int(table.rows.searchsorted(row))
         found_by = {
             "text": table.counts[place].any(),
             "vector": not math.isnan(table.cosines[place]),
             "date": table.dated[place],
         }
-        signs = {name: float(values[place]) for name, values in self.signs.items()}
+        signs = {
+            name: round(float(values[place]) / self.highest, 4)
+            for name, values in self.signs.items()
+        }
         return {
             "legs": [name for name, has_found in found_by.items() if has_found],
-            "scores": {name: value / self.highest for name, value in signs.items() if value},
+            "scores": {name: value for name, value in signs.items() if value},
+            **({"respelt": self.respelt} if self.respelt else {}),
         }
 
 
@@ -166,7 +169,7 @@ def rank(
         irrelevant: list[int] = table.rows[answering].tolist()
         left_out |= dict.fromkeys(irrelevant, "irrelevant")
         answering = NO_ROWS
-    return Ranking(answering, scores, fit, left_out, signs, highest, table)
+    return Ranking(answering, scores, fit, left_out, signs, highest, table, search.respelt)
 
 
 def _answers(search: Search, table: Table) -> Mask:
@@ -267,8 +270,8 @@ def relevance(search: Search, table: Table, *, named: bool) -> Numbers:
     is_look_up = len(query.split()) <= _LOOK_UP_WORDS
     in_full = table.dated & search.date_only | (share > 0.99) & is_look_up
     seen = table.near.full.cosines
-    usual = min(0.99, float(np.median(seen))) if len(seen) >= _LIST else 0.0
-    usual = max(0.0, usual)  # the cosine with what is no answer
+    # the cosine with what is no answer
+    usual = min(0.99, max(0.0, float(np.median(seen)))) if len(seen) >= _LIST else 0.0
     above = np.maximum(0.0, np.nan_to_num(table.cosines) - usual) / (1 - usual)
     nearness = search.trust * above
     telling = [len(term) > 2 or not term.isdecimal() for term in table.text.matches.terms]

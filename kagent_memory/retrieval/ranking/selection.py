@@ -218,6 +218,7 @@ def handed_over(
             score=hit.score,
             cosine=hit.cosine,
             relevance=hit.relevance,
+            why=hit.why,
             excerpt="" if excerpt == memory.content else excerpt,
             sources=tuple(turns),
         )

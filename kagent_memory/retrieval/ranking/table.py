@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ...language.tokenizer import STOP_WORDS, tokens
-from ...stores.columns import NO_SESSION, NONE, Mask, Rows, spots_of
+from ...stores.columns import NO_SESSION, NONE, Mask, Rows, best, spots_of
 from ...stores.values import TextMatches
 from ...stores.vectors import Nearest
 from ..search import Search
@@ -31,36 +32,23 @@ class Near(NamedTuple):
     """The memories nearest to each vector of a query.
 
     Attributes:
-        trimmed: to that of the query without common words, which ranks.
+        trimmed: to that of the query without common words, and of what a model made of it, which
+            ranks.
         full: to that of the full query.
-        added: to that of what a model made of the query.
     """
 
     trimmed: Nearest = Nearest()
     full: Nearest = Nearest()
-    added: Nearest = Nearest()
 
 
-class Places:
-    """The places of some rows of an index in a table.
-
-    Args:
-        rows: each once.
-        size: how many rows the index has.
-    """
-
-    def __init__(self, rows: Rows, size: int) -> None:
-        self.rows = rows
-        self._places = np.full(size, -1)
-        self._places[rows] = np.arange(len(rows))
-
-    def column(self, found: Rows, values: npt.NDArray[np.generic], missing: float = 0.0) -> Numbers:
-        """Return the values of what was found, each in its memory's place."""
-        column = np.full((len(self.rows), *values.shape[1:]), missing)
-        places = self._places[found]
-        is_here = places >= 0
-        column[places[is_here]] = values[is_here]
-        return column
+def _column(
+    rows: Rows, found: Rows, values: npt.NDArray[np.generic], missing: float = 0.0
+) -> Numbers:
+    """Return the values of what was found, each in the place of its row among some rising rows."""
+    column = np.full((len(rows), *values.shape[1:]), missing)
+    is_here = np.isin(found, rows)
+    column[rows.searchsorted(found[is_here])] = values[is_here]
+    return column
 
 
 class Table:
@@ -99,7 +87,7 @@ class Table:
         self, search: Search, text: TextMatches, near: Near, settings: RankSettings
     ) -> None:
         self.text, self.near = text, near
-        self._trust, self._text_weight, self._added = search.trust, settings.text, settings.added
+        self._trust, self._text_weight = search.trust, settings.text
         matches = text.matches
         self.average_length = text.average_length or 1.0
         self.long = wordiness(self.average_length)
@@ -112,22 +100,22 @@ class Table:
         exact = self._exact(search.names)
 
         index = search.view.index
-        joined = np.concatenate([matches.rows, *(nearest.rows for nearest in near)])
-        found = joined[np.sort(np.unique(joined, return_index=True)[1])]  # of equals, the first
-        candidates = Places(found, len(index.ids))
-        words = candidates.column(matches.rows, self.bm25(matches.counts, matches.lengths))
-        own = self.fused(words, self._dense(candidates)) + candidates.column(matches.rows, exact)
-        best = found[(-own).argsort(kind="stable")[: search.shortlist]]
-        around = index.near(np.concatenate([best, search.dated]), REACH, search.view.seen)
+        vectors, dense = near.trimmed.rows, _stretched(near.trimmed.cosines)
+        found = np.unique(np.concatenate([matches.rows, vectors, near.full.rows]))
+        words = _column(found, matches.rows, self.bm25(matches.counts, matches.lengths))
+        own = self.fused(words, _column(found, vectors, dense))
+        own += _column(found, matches.rows, exact)
+        shortlist = found[best(own, search.shortlist)]
+        around = index.near(np.concatenate([shortlist, search.dated]), REACH, search.view.seen)
 
-        places = Places(around, len(index.ids))
+        place = partial(_column, around)
         self.rows, self.columns = around, index.columns[around]
         self.authors: list[str | None] = [index.authors[row] for row in around.tolist()]
-        self.counts = places.column(matches.rows, matches.counts)
-        self.lengths = places.column(matches.rows, matches.lengths, self.average_length)
-        self.dense = self._dense(places)
-        self.cosines = places.column(near.full.rows, near.full.cosines, np.nan)
-        self.exact = places.column(matches.rows, exact) > 0
+        self.counts = place(matches.rows, matches.counts)
+        self.lengths = place(matches.rows, matches.lengths, self.average_length)
+        self.dense = place(vectors, dense)
+        self.cosines = place(near.full.rows, near.full.cosines, np.nan)
+        self.exact = place(matches.rows, exact) > 0
         self.dated = np.isin(around, search.dated)
         self.names_known = any(_rarest(terms, text) > _few(text) for terms in search.names)
         self.asks = self.columns["asks"].astype(np.float64)
@@ -135,14 +123,6 @@ class Table:
         sessions = self.columns["session"]
         alone = np.where(sessions == NO_SESSION, np.arange(len(around)), sessions)
         self.sessions: Rows = np.unique(alone, return_inverse=True)[1]
-
-    def _dense(self, places: Places) -> Numbers:
-        near, added = self.near.trimmed, self.near.added
-        dense = places.column(near.rows, _stretched(near.cosines))
-        if added.rows.size:
-            beside = places.column(added.rows, _stretched(added.cosines))
-            dense = (dense + self._added * beside) / (1 + self._added)
-        return dense
 
     def _exact(self, names: Sequence[frozenset[str]]) -> Mask:
         """Return which of the text search's matches hold a rare identifier or name."""
