@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, cast
@@ -170,10 +169,7 @@ class MemoryPlugin(BasePlugin):
         """Let queued work end for some seconds; the services stay open, for they are not the
         plugin's.
         """
-        end = time.monotonic() + self.drain_seconds
-        for service in list(self._served):
-            left = max(0.0, end - time.monotonic())
-            try:
-                await asyncio.wait_for(service.drain(left), left + 0.1)
-            except Exception as error:
-                report(self.name, error)
+        drains = [service.drain(self.drain_seconds) for service in self._served]
+        for outcome in await asyncio.gather(*drains, return_exceptions=True):
+            if isinstance(outcome, Exception):
+                report(self.name, outcome)

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Annotated, Any, TypeVar, cast, get_type_hints
+from typing import Annotated, Any, Required, TypeVar, get_type_hints
 
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_configs import ToolArgsConfig
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    Field,
-    ValidationError,
-    create_model,
-)
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
-from ..checks import check_option, faults
+from ..checks import check_option, faults, fields_adapter
 from ..errors import InvalidInput
 
 Tool = TypeVar("Tool", bound=BaseTool)
-Model = TypeVar("Model", bound=BaseModel)
 Number = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 
@@ -44,39 +37,35 @@ def from_yaml(cls: type[Tool], config: ToolArgsConfig | None, config_abs_path: s
 
 
 @cache
-def arguments_of(function: Callable[..., Any], without: str = "") -> type[BaseModel]:
-    """Return a model of the keyword-only arguments of a function, `without` one of them."""
+def arguments_of(function: Callable[..., Any], without: str = "") -> TypeAdapter[dict[str, Any]]:
+    """Return what reads the keyword-only arguments of a function, `without` one of them."""
     kinds = get_type_hints(function, include_extras=True)
-    fields: dict[str, Any] = {
-        name: (kinds[name], ... if parameter.default is parameter.empty else parameter.default)
+    fields = {
+        name: Required[kinds[name]] if parameter.default is parameter.empty else kinds[name]
         for name, parameter in inspect.signature(function).parameters.items()
         if parameter.kind is parameter.KEYWORD_ONLY and name != without
     }
-    return create_model("Arguments", **fields)
+    return fields_adapter("Arguments", fields)
 
 
-def read(model: type[Model], given: Mapping[str, Any]) -> Model:
-    """Return given values as a model reads them.
+def read(arguments: TypeAdapter[dict[str, Any]], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return given values as arguments.
 
     Raises:
         InvalidInput: one does not fit; names it and what it takes.
     """
     try:
-        return model.model_validate(given)
+        return arguments.validate_python(given)
     except ValidationError as error:
         where, message = faults(error)[0]
         name = where.partition(".")[0]
         raise InvalidInput(f"{name}: {message.removeprefix('Input should be ')}.") from None
 
 
-def _listed(labels: object) -> object:
-    """Return labels as the tuple of them; a single text is one."""
-    if isinstance(labels, str):
-        return (labels,)
-    if isinstance(labels, (list, set)):
-        return tuple(cast("Iterable[object]", labels))
-    return labels
+def several(labels: Any) -> Any:
+    """Return labels as they are, and a single text as one label."""
+    return (labels,) if isinstance(labels, str) else labels
 
 
-AS_LABELS = BeforeValidator(_listed)
+AS_LABELS = BeforeValidator(several)
 Labels = Annotated[tuple[str, ...], AS_LABELS]

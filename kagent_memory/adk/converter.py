@@ -10,18 +10,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated, Any, cast
+from typing import Any, cast
 
 from google.adk.events.event import Event
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel
 
 from ..checks import checked_key, parsed_time
 from ..errors import InvalidInput
 from ..models.prompts.fence import fenced_answer_in, without_fenced
-from ..records import Fact, Hit, MemoryType, Message, Origin
-from .arguments import Labels, read
+from ..records import Fact, Hit, Message
+from .arguments import several
 
 log = logging.getLogger("kagent_memory")
 
@@ -44,7 +44,10 @@ UNSPOKEN_TOOLS = frozenset(
 MAX_RECALLED = 200
 # artifacts of ADK's that hold speech, whose words are in the transcription
 LIVE_STREAM = "/_adk_live/"
-_SECONDS = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*s\s*$")
+_SECONDS = re.compile(r"^\s*(\d{1,15}(?:\.\d+)?)\s*s\s*$")
+_FIELDS = frozenset(
+    {"session_id", "ttl_days", "type", "topics", "tags", "importance", "pinned", "origin"}
+)
 MAX_NAME_CHARS, MAX_URI_CHARS = 200, 2_000
 
 
@@ -268,45 +271,28 @@ def to_fact(entry: MemoryEntry, call: Mapping[str, Any]) -> Fact:
     )
 
 
-def _days(ttl: object) -> object:
-    """Return the days of a `ttl`, which others give in seconds as text; None of None."""
-    match = _SECONDS.match(ttl) if isinstance(ttl, str) else None
-    seconds = float(match[1]) if match else 0.0
-    if ttl is not None and not seconds:
-        raise ValueError(
-            'must be seconds as text, more than 0, such as "6000s"; ttl_days=0 keeps for ever'
-        )
-    return seconds / 86_400 or None
-
-
-class _Fields(BaseModel):
-    """Fields of a fact in custom metadata; every other key is its `metadata`."""
-
-    model_config = ConfigDict(strict=True, extra="allow")
-
-    ttl_days: Annotated[float, Field(allow_inf_nan=False)] | None = None
-    ttl: Annotated[float | None, BeforeValidator(_days)] = None
-    session_id: str | None = None
-    type: MemoryType | None = None
-    origin: Origin | None = None
-    topics: Labels | None = None
-    tags: Labels | None = None
-    importance: Annotated[float, Field(ge=0, le=1)] | None = None
-    pinned: bool | None = None
-
-
 def to_fields(custom_metadata: Mapping[str, object] | None) -> dict[str, Any]:
-    """Return the fields of a fact that custom metadata sets; all other keys are its `metadata`.
+    """Return the fields of a fact that custom metadata sets, as it has them; all other keys are its
+    `metadata`.
 
     Raises:
-        InvalidInput: a key that we understand has a value that does not fit.
+        InvalidInput: its `ttl` does not fit.
     """
-    metadata = read(_Fields, custom_metadata or {})
-    fields = metadata.model_dump(include=set(_Fields.model_fields))
-    days = metadata.ttl if metadata.ttl_days is None else metadata.ttl_days
-    fields |= {
-        "ttl_days": None if days is None else math.ceil(days),
-        "metadata": metadata.model_extra,
-    }
-    del fields["ttl"]
-    return {name: value for name, value in fields.items() if value not in (None, (), {})}
+    metadata: dict[str, Any] = dict(custom_metadata or {})
+    fields = {"metadata": metadata, "ttl_days": _days(metadata.pop("ttl", None))}
+    for name in _FIELDS & metadata.keys():
+        value = metadata.pop(name)
+        if value is not None:
+            fields[name] = several(value) if name in ("topics", "tags") else value
+    return {name: value for name, value in fields.items() if value not in (None, {})}
+
+
+def _days(ttl: object) -> int | None:
+    """Return the days of a `ttl`, which others give in seconds as text; None of None."""
+    match = _SECONDS.match(ttl) if isinstance(ttl, str) else None
+    days = math.ceil(float(match[1]) / 86_400) if match else None
+    if ttl is not None and not days:
+        raise InvalidInput(
+            'ttl must be seconds as text, more than 0, such as "6000s"; ttl_days=0 keeps for ever.'
+        )
+    return days

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import contextvars
 import threading
-import time
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
@@ -230,14 +229,12 @@ class Availability:
 
     def __init__(self, ping: Callable[[], Future[Any] | None]) -> None:
         self._start = ping
-        self._ping: Future[Any] | None = None
-        self._due = 0.0
+        self._overdue: Future[Any] | None = None
 
     @property
     def is_away(self) -> bool:
-        """Return True if the last ping is overdue."""
-        waiting = self._ping is not None and not self._ping.done()
-        return waiting and time.monotonic() > self._due
+        """Return True until a ping that was overdue is answered."""
+        return self._overdue is not None and not self._overdue.done()
 
     async def guard(self, work: Awaitable[Result], *, finish: bool = False) -> Result:
         """Return what `work` gives, however long it takes, as long as the database answers pings.
@@ -263,14 +260,14 @@ class Availability:
                     task.cancel()
 
     async def _answers(self, task: asyncio.Future[Result]) -> bool:
-        """Return True once `task` ended, or a ping that all who wait share was answered."""
+        """Return True once `task` ended, or a ping was answered in time."""
         if self.is_away:
             return False
-        if self._ping is None or self._ping.done():
-            self._ping, self._due = self._start(), time.monotonic() + PING_SECONDS
-        if self._ping is None:
+        if (ping := self._start()) is None:
             return True
-        either = [task, asyncio.wrap_future(self._ping)]
-        left = max(0.0, self._due - time.monotonic())
-        await asyncio.wait(either, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-        return task.done() or self._ping.done()
+        either = [task, asyncio.wrap_future(ping)]
+        await asyncio.wait(either, timeout=PING_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        if task.done() or ping.done():
+            return True
+        self._overdue = ping
+        return False

@@ -79,17 +79,14 @@ class Prefetch:
     async def _block(self, context: Context, service: KagentMemoryService) -> str:
         """Return the block of this invocation, which is searched for once; "" without one."""
         state = service.sessions.state(context.session)
-        invocation = context.invocation_id
-        if not self.every_turn and state.prefetched_in not in ("", invocation):
+        invocation, block = state.prefetched.get(self, ("", ""))
+        if invocation == context.invocation_id:
+            return block
+        if block and not self.every_turn:
             return ""
-        if state.prefetched[0] != invocation:
-            state.prefetched = invocation, {}
-        blocks = state.prefetched[1]
-        if self not in blocks:  # another agent of the run may allow more than this one
-            blocks[self] = await self._search(context, service, state)
-            if blocks[self] and not self.every_turn:
-                state.prefetched_in = invocation
-        return blocks[self]
+        block = await self._search(context, service, state)
+        state.prefetched[self] = context.invocation_id, block
+        return block
 
     async def _search(
         self, context: Context, service: KagentMemoryService, state: SessionState

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 EVENT_WEIGHT = 100  # characters that take as long to read as an event does
 NOBODY = "-"  # an id that no memory has
-DRAIN_GRACE_SECONDS = 1.0
+DRAIN_GRACE_SECONDS = 0.5
 ScopeOf = Callable[[str, str], Scope | tuple[Sequence[Scope], Scope]]
 _PARTS = frozenset(
     {"rerank", "gate", "rank", "importance_weights", "redact", "clock", "pool"}
@@ -442,9 +442,7 @@ def _checked_scopes(given: Any) -> tuple[Sequence[Scope], Scope]:
     match given:
         case Scope():
             return [given], given
-        case [[Scope(), *_] as reading, Scope() as writing] if {
-            type(scope) for scope in reading
-        } == {Scope}:
+        case [[*reading], Scope() as writing] if {*map(type, reading)} == {Scope}:
             return reading, writing
         case _:
             raise ConfigurationError(

@@ -79,15 +79,15 @@ class SessionState:
     Attributes:
         recalled: the last texts that memory put before the model.
         progress: how far each policy of auto-save has followed it.
-        prefetched: its last invocation, and by each of that one's policies what was put before
-            the model.
-        prefetched_in: the invocation whose prefetch found something; "" when none has yet.
+        prefetched: by each policy of prefetch the invocation that searched last, and what it put
+            before the model.
     """
 
     recalled: tuple[str, ...] = ()
     progress: dict[AutoSave, Progress] = field(default_factory=dict["AutoSave", "Progress"])
-    prefetched: tuple[str, dict[Prefetch, str]] = ("", {})
-    prefetched_in: str = ""
+    prefetched: dict[Prefetch, tuple[str, str]] = field(
+        default_factory=dict["Prefetch", tuple[str, str]]
+    )
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add_recalled(self, texts: Iterable[str]) -> None:

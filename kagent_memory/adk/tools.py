@@ -107,7 +107,7 @@ class _MemoryTool(BaseTool):
         return types.FunctionDeclaration(
             name=self.name,
             description=self.description,
-            parameters_json_schema=self._arguments.model_json_schema(),
+            parameters_json_schema=self._arguments.json_schema(),
         )
 
     @override
@@ -125,9 +125,7 @@ class _MemoryTool(BaseTool):
         async def answer() -> dict[str, Any]:
             # models give "" and null for what they leave out
             arguments = {name: value for name, value in args.items() if value not in (None, "")}
-            return await self.answer(
-                Run(service, tool_context), **dict(read(self._arguments, arguments))
-            )
+            return await self.answer(Run(service, tool_context), **read(self._arguments, arguments))
 
         return await answered(self.name, service.availability.guard(answer()))
 
