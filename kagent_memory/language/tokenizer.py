@@ -13,6 +13,8 @@ from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Final
 
+from Stemmer import Stemmer
+
 from .preferences import PREFERENCE_TERM, states_preference
 from .word_lists import all_words, table
 
@@ -235,12 +237,13 @@ def _word(folded: str) -> str:
     if folded in STOP_WORDS or not folded.isascii() or not folded.isalpha():
         return folded[:MAX_TERM_CHARS]
     word = folded[:MAX_TERM_CHARS]
-    # Not `snowballstemmer.stemmer`, which is PyStemmer's where that is installed: its rules differ
-    # by version, and stored terms must be found again in any environment.
-    from snowballstemmer.english_stemmer import EnglishStemmer  # pyright: ignore
+    return stem(_IRREGULAR.get(word, word), "english")
 
-    # A stemmer has state, so threads must not share one.
-    return EnglishStemmer().stemWord(_IRREGULAR.get(word, word))  # pyright: ignore
+
+def stem(word: str, language: str) -> str:
+    """Return the stem of a lower-case word by the rules of a language."""
+    # a stemmer has state, so threads must not share one
+    return Stemmer(language).stemWord(word)
 
 
 @cache

@@ -11,20 +11,15 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from importlib import import_module
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
-from .tokenizer import STOP_WORDS, tokens
+from .tokenizer import STOP_WORDS, stem, tokens
 from .word_lists import table
 
 MAX_WORDS: Final = 8  # of one query
 _MAX_CHARS = 1_000
 _MIN_LETTERS = 3
 _WORD = re.compile(r"[^\W\d_]+")
-
-
-class _Stemmer(Protocol):
-    def stemWord(self, word: str) -> str: ...
 
 
 class _Language(NamedTuple):
@@ -108,17 +103,11 @@ def _spoken(words: frozenset[str]) -> _Language | None:
 @lru_cache(maxsize=1 << 12)
 def _forms(name: str, word: str) -> tuple[str, ...]:
     language = _STEMMED[name]
-    stem = _stemmer(name).stemWord(word)
-    if len(stem) < _MIN_LETTERS:
+    root = stem(word, name)
+    if len(root) < _MIN_LETTERS:
         return ()
     ends = dict.fromkeys(("", *(next(_words(end), end) for end in language.ends.split())))
     # the whole word too: what the stemmer takes for an ending may belong to it
-    forms = list(dict.fromkeys(begin + end for begin in (stem, word) for end in ends))
+    forms = list(dict.fromkeys(begin + end for begin in (root, word) for end in ends))
     forms += [begin + form for begin in language.begins.split() for form in forms]
     return tuple(dict.fromkeys(term for form in forms for term in tokens(form)[:1]))
-
-
-def _stemmer(name: str) -> _Stemmer:
-    # a stemmer has state, so threads must not share one
-    module = import_module(f"snowballstemmer.{name}_stemmer")
-    return getattr(module, f"{name.capitalize()}Stemmer")()
