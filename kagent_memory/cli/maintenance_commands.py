@@ -16,7 +16,7 @@ import click
 
 from ..errors import InvalidInput
 from ..memories import Memories
-from ..memories.findings import DEFECTS
+from ..memories.audit import DEFECTS
 from ..records import Scopes
 from ..stores import distribute_store
 from .command import (

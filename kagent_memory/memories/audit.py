@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, get_args
 
 from ..concurrency import batched, run_in_thread
 from ..ingestion.echoes import mask_recalled
@@ -18,11 +19,76 @@ from ..redaction.personal_data import WITHOUT_LIBRARIES, PersonalData
 from ..stores.filter_match import is_visible
 from ..stores.planning import said, slot_of, was_to_replace
 from ..stores.values import Whole, every_state
-from .findings import Audit, Defect, Finding
 from .opened import Opened
 
+Defect: TypeAlias = Literal[
+    "exact_duplicate",
+    "near_duplicate",
+    "contradiction",
+    "recall_loop",
+    "secret",
+    "personal_data",
+]
+DEFECTS: tuple[Defect, ...] = get_args(Defect)
+MAX_FINDINGS = 1000
 PART = 200
 CANDIDATES = 10  # older memories that a suspect of a recall loop is compared with
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One defect.
+
+    Attributes:
+        scope: whose memories.
+        memory_ids: the evidence; of duplicates and contradictions all that are concerned.
+        detail: what was found, never a word of a memory.
+    """
+
+    defect: Defect
+    scope: Scope
+    memory_ids: tuple[str, ...]
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """Result of an audit.
+
+    Attributes:
+        scopes: how many were audited.
+        memories: how many memories they hold, whatever their state.
+        counts: defect → how many there are; of those that were looked for.
+        findings: at most as many of each defect as were asked for.
+    """
+
+    scopes: int = 0
+    memories: int = 0
+    counts: Mapping[Defect, int] = field(default_factory=dict[Defect, int])
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def is_clean(self) -> bool:
+        """True if the audit found nothing."""
+        return not any(self.counts.values())
+
+    def plus(self, other: Audit, most: int) -> Audit:
+        """Return both audits as one, with at most so many findings of each defect."""
+        every = (*self.findings, *other.findings)
+        counts = Counter(self.counts)
+        counts.update(other.counts)
+        findings = [
+            finding
+            for defect in DEFECTS
+            for finding in [each for each in every if each.defect == defect][:most]
+        ]
+        return Audit(
+            scopes=self.scopes + other.scopes,
+            memories=self.memories + other.memories,
+            counts=dict(counts),
+            findings=tuple(findings),
+        )
+
 
 Evidence: TypeAlias = Iterator[tuple[Sequence[str], str]]
 """For each defect the ids of the memories that it is about, and what was found."""

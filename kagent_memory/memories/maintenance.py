@@ -15,12 +15,11 @@ from ..models.embedding import open_embedder
 from ..records import Change, Scope, Scopes
 from ..retrieval.embedding_spaces import StoreEmbedder
 from ..stores.values import Rotated, ScopeStats
-from .audit import audit_scope
+from .audit import DEFECTS, MAX_FINDINGS, Audit, Defect, audit_scope
 from .diagnosis import Diagnosis, diagnose
-from .findings import DEFECTS, MAX_FINDINGS, Audit, Defect, Progress
 from .opened import Opened
 from .transfer import READ, ExportFile, Imported, export, import_file
-from .types import Count, Defects, EmbedderChoice, Name
+from .types import Count, Defects, EmbedderChoice, Name, Progress
 from .verbs import verb
 
 

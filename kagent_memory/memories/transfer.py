@@ -32,9 +32,8 @@ from ..stores.planning import checked
 from ..stores.spaces import EXTERNAL
 from ..stores.values import Batch, Restored, Whole, embed_job, with_after
 from .caller_vectors import brought, space_of
-from .findings import Progress
 from .opened import Opened
-from .types import Vector
+from .types import Progress, Vector
 
 PART = 200
 MAX_LINE_BYTES = 64 * 2**20

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any, TypeAlias, cast
 
@@ -24,7 +24,7 @@ from ..models import embedding, llm
 from ..records import MAX_QUERY_CHARS, Scope, Scopes, Text
 from ..redaction import redact
 from ..stores.spaces import checked_vector
-from .findings import Defect
+from .audit import Defect
 
 MAX_DIMENSIONS = 16_000
 MAX_HITS = 1000
@@ -86,6 +86,7 @@ Who: TypeAlias = Annotated[Text, AfterValidator(redact)]
 Query: TypeAlias = Annotated[
     str, Field(max_length=MAX_QUERY_CHARS), AfterValidator(partial(checked_text, what="The query"))
 ]
+Progress: TypeAlias = Callable[[int], None]
 Count: TypeAlias = Annotated[int, Field(ge=0)]
 Hits: TypeAlias = Annotated[int, Field(ge=0, le=MAX_HITS)]
 Cosine: TypeAlias = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]

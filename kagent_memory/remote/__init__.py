@@ -19,8 +19,8 @@ from typing_extensions import TypedDict, override
 from ..checks import json_text
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, KagentMemoryError, NotFound, StoreError, error_class
+from ..memories.audit import DEFECTS, Audit
 from ..memories.diagnosis import Diagnosis, bad
-from ..memories.findings import DEFECTS, Audit
 from ..memories.memories import Memories
 from ..memories.opened import without_secrets
 from ..memories.transfer import Imported, opened

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kagent_memory import Fact, InvalidInput, Memories, NotFound, Scope, Scopes
-from kagent_memory.memories.findings import DEFECTS, Audit
+from kagent_memory.memories.audit import DEFECTS, Audit
 from kagent_memory.records import Memory, Revision, new_id
 from kagent_memory.stores.values import Batch, Whole
 from kagent_memory.testing import HashEmbedder

@@ -17,7 +17,7 @@ import pytest
 
 from kagent_memory.errors import ConfigurationError, Conflict, InvalidInput, NotFound, StoreError
 from kagent_memory.memories import Memories
-from kagent_memory.memories.findings import DEFECTS
+from kagent_memory.memories.audit import DEFECTS
 from kagent_memory.records import Fact, Filter, Message, Scope
 from kagent_memory.remote import RemoteMemories, open_memories
 from kagent_memory.server.app import create_app
