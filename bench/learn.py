@@ -112,8 +112,9 @@ async def asked(scope: Scope, embedder: MiniLM | None) -> list[Question]:
         scope.vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     questions: list[Question] = []
     for one in scope.talk.asked:
-        search = Search(scopes=(), text=one.question, now=NOW)
-        search.question = Asked.read(one.question, NOW)
+        search = Search(
+            scopes=(), text=one.question, question=Asked.read(one.question, NOW), now=NOW
+        )
         view: Any = SimpleNamespace(index=scope.index, visible=scope.visible, seen=scope.visible)
         search.view, search.dated = view, scope.dated(search.question)
         undated = search.question.undated if search.dated.size else None

@@ -1,6 +1,4 @@
-"""Work on long texts beside the event loop, in threads of its own and in portions between which
-others go on.
-"""
+"""Work on long texts beside the event loop, in threads of its own."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ import asyncio
 import contextvars
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
+from functools import cache
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -34,27 +32,25 @@ async def run_in_thread(size: int, work: Callable[P, T], *args: P.args, **kwargs
     """
     if size <= SHORT:
         return work(*args, **kwargs)
-    run = partial(contextvars.copy_context().run, work, *args, **kwargs)
+    context = contextvars.copy_context()
+
+    def run() -> T:
+        try:
+            return context.run(work, *args, **kwargs)
+        except StopIteration as error:  # of a caller's redact=, say; no future takes it
+            raise RuntimeError("The work raised StopIteration.") from error
+
     return await asyncio.get_running_loop().run_in_executor(_threads(size > LONG), run)
 
 
 async def each_aside(
     items: Sequence[Item], size: Callable[[Item], int], work: Callable[[Item], T]
 ) -> list[T]:
-    """Return the result of `work` for each item in order, in portions between which other tasks
-    run.
-    """
+    """Return the result of `work` for each item in order; other tasks run in between."""
     done: list[T] = []
-    portion: list[Item] = []
-    weight = 0
-    for number, item in enumerate(items, 1):
-        portion.append(item)
-        weight += size(item)
-        if weight >= PORTION or number == len(items):
-            # no map(): it would take a StopIteration of the work, such as a caller's redact=, for
-            # the end of the items
-            done += await run_in_thread(weight, list[T], (work(each) for each in portion))
-            portion, weight = [], 0
+    for item in items:
+        done.append(await run_in_thread(size(item), work, item))
+        await asyncio.sleep(0)
     return done
 
 

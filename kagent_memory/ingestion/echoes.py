@@ -11,12 +11,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from itertools import chain
 from typing import NamedTuple
 
 from ..concurrency import run_in_thread
-from ..language.tokenizer import EDGES, STOP_WORDS, denying_terms, query_terms, tokens
+from ..language.tokenizer import EDGES, STOP_WORDS, denying_terms, tokens
 from ..language.word_lists import all_words, table
 from ..records import Memory, Message, Scope
 from ..stores.base import MemoryStore
@@ -236,14 +236,12 @@ async def without_recalled(
     said = [message.text for message in messages if message.role != "user" and message.text.strip()]
     if not said:
         return list(messages)
-    queries = await run_in_thread(sum(map(len, said)), lambda: list(map(query_terms, said)))
     view = await store.view(scope, now=now)
-    matches = await view.texts(list(filter(None, queries)), limit=CANDIDATES)
+    matches = await view.texts(said, limit=CANDIDATES)
     found = (view.index.ids_of(of_query.matches.rows) for of_query in matches)
     recalled = await view.memories(list(dict.fromkeys(chain.from_iterable(found))))
     size = sum(map(len, said)) + sum(len(memory.content) for memory in recalled.values())
-    masked = partial(mask_recalled, messages, recalled.values())
-    left = await run_in_thread(size, masked)
+    left = await run_in_thread(size, mask_recalled, messages, recalled.values())
     return [message for message in left if message.text.strip()]
 
 

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias, get_args
 
 from ..concurrency import batched, run_in_thread
 from ..ingestion.echoes import mask_recalled
-from ..language.tokenizer import identity, query_terms
+from ..language.tokenizer import identity
 from ..records import Filter, Memory, Message, Scope
 from ..redaction import redact
 from ..redaction.personal_data import WITHOUT_LIBRARIES, PersonalData
@@ -132,8 +132,8 @@ class Contents:
     async def match(self, scope: Scope) -> None:
         """Ask the store for what the suspects of a recall loop may repeat."""
         view = await self.memories.store.memories.view(scope, now=self.now)
-        queries = [query_terms(memory.content) for memory in self.suspects]
-        answers = await view.texts(queries, limit=CANDIDATES)
+        said = [memory.content for memory in self.suspects]
+        answers = await view.texts(said, limit=CANDIDATES)
         self.matches = [view.index.ids_of(answer.matches.rows) for answer in answers]
 
     def exact_duplicate(self) -> Evidence:

@@ -218,13 +218,15 @@ class Memories(Writing, Forgetting, Running, Maintenance):
         if as_of is not None and as_of > now:
             raise InvalidInput("as_of lies in the future; leave it out for what is answered now.")
         until = models_until(timeout_seconds)
-        text, earlier = await self.masked_query(query, history)
+        at = as_of or now
+        text, earlier, question = await self.read_query(query, history, at)
         scopes = await self._resolve(scope)
         settings = self.settings
         search = Search(
             scopes=scopes,
             text=text,
-            now=as_of or now,
+            question=question,
+            now=at,
             limit=settings.search_limit if limit is None else limit,
             min_score=settings.min_score if min_score is None else min_score,
             floor=settings.handover_floor if handover else 0.0,

@@ -17,7 +17,7 @@ from ..records import MAX_QUERY_CHARS, SEARCHED, Change, Filter, Memory, Mode, S
 from ..redaction import masked_id
 from ..retention.deliveries import Deliveries
 from ..retrieval.embedding_spaces import StoreEmbedder, with_vectors
-from ..retrieval.question import EARLIER_TURNS
+from ..retrieval.question import EARLIER_TURNS, Question
 from ..retrieval.ranking.importance import ImportanceWeights
 from ..retrieval.retriever import Retriever
 from ..settings import MemorySettings
@@ -109,15 +109,23 @@ class Opened:
         app = apps.pop() if len(apps) == 1 else ""
         return telemetry.operation(name, store=self.location, scope_app=app, query=query)
 
-    async def masked_query(self, query: str, history: Sequence[str]) -> tuple[str, list[str]]:
-        """Return the query and the last turns before it, with secrets masked."""
+    async def read_query(
+        self, query: str, history: Sequence[str], now: datetime
+    ) -> tuple[str, Sequence[str], Question]:
+        """Return a query and the last turns before it, with secrets masked, and what it asks for.
+
+        Args:
+            query: as asked.
+            history: the turns before it, oldest first.
+            now: what "yesterday" is counted from.
+        """
         turns = [turn[:MAX_QUERY_CHARS] for turn in history[-EARLIER_TURNS:]]
 
-        def mask() -> list[str]:
-            return [self.redactors.mask(text) for text in (query, *turns)]
+        def read() -> tuple[str, Sequence[str], Question]:
+            text, *earlier = [self.redactors.mask(text) for text in (query, *turns)]
+            return text, earlier, Question.read(text, now, earlier)
 
-        text, *earlier = await run_in_thread(len(query) + sum(map(len, turns)), mask)
-        return text, earlier
+        return await run_in_thread(len(query) + sum(map(len, turns)), read)
 
     async def stored(
         self, scope: Scope, id: str, *, superseded: bool = False, quarantined: bool = False

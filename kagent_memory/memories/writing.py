@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from ..checks import checked_text
-from ..concurrency import PORTION, SHORT, each_aside, run_in_thread
+from ..concurrency import PORTION, each_aside, run_in_thread
 from ..errors import Conflict, InvalidInput, NotFound
 from ..ingestion.editing import edited, kept_fact, last_change, superseding, taken_back
 from ..records import (
@@ -127,7 +126,7 @@ class Writing(Opened):
             return fact and to_memory(fact, settings, now=now, explicit=True)
 
         with self.operation("create_memory", scope) as span:
-            stored = await each_aside(items, text_size, to_stored)
+            stored = await each_aside(items, _size, to_stored)
             memories = [memory for memory in stored if memory is not None]
             if not memories:
                 return [DROPPED] * len(stored)
@@ -220,8 +219,7 @@ class Writing(Opened):
         changes = {name: value for name, value in values.items() if value is not None}
         if not changes:
             raise InvalidInput(NOTHING_GIVEN)
-        mask = self.redactors.mask  # it is kept as memories are
-        why = await run_in_thread(len(checked_text(why, "why")), mask, why)
+        checked_text(why, "why")
         return await self._edited("edit", scope, id, changes, revision=revision, who=who, why=why)
 
     @verb("PUT /memories/{id}/pin", durable=True)
@@ -252,20 +250,18 @@ class Writing(Opened):
                 raise Conflict(
                     f"The memory is at revision {old.revision}, not {revision}; read it again."
                 )
-            change = partial(
-                edited,
-                old,
-                given,
-                now=now,
-                max_bytes=self.settings.max_content_bytes,
-                redact=self.redactors.save,
-            )
-            new = await run_in_thread(PORTION, change)
+            redactors, max_bytes = self.redactors, self.settings.max_content_bytes
+
+            def change() -> tuple[Memory, str]:
+                new = edited(old, given, now=now, max_bytes=max_bytes, redact=redactors.save)
+                return new, redactors.mask(why)  # it is kept as memories are
+
+            new, masked_why = await run_in_thread(PORTION, change)
             if replace(new, updated_at=old.updated_at, revision=old.revision) == old:
                 return old  # what changes nothing leaves no trace in the history
             if old.state == "short_term":  # what somebody cares for is more than a session's
                 new = promoted(new, now)
-            changes = [Change(kind=kind, memory=new, who=who, why=why)]
+            changes = [Change(kind=kind, memory=new, who=who, why=masked_why)]
             if new.content != old.content or new.state != old.state:
                 [stored_id] = await self.embed_and_apply(scope, changes, now=now, strict=True)
             else:
@@ -336,8 +332,6 @@ class Writing(Opened):
         await self.store.memories.count([counted])
 
 
-def text_size(item: Fact | str) -> int:
-    """Return about how many characters are read when this is checked and masked: enough for a
-    thread where it may hold more than a text.
-    """
-    return len(item) if isinstance(item, str) else len(str(item.text)) + SHORT + 1
+def _size(item: Fact | str) -> int:
+    """Return about how many characters are read when this is checked and masked."""
+    return len(item) if isinstance(item, str) else PORTION + len(item.text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -34,10 +34,6 @@ NOT_EMBEDDED = "embedder: these memories have no vectors yet; they are found by 
 MAX_RERANKED = 50
 SPARE = 5
 MAX_SCANNED = 1_000  # memories read for a query of nothing but stop words
-
-
-async def _question(search: Search, text: str, history: Sequence[str] = ()) -> Question:
-    return await run_in_thread(len(text), Question.read, text, search.now, history)
 
 
 class Retriever:
@@ -72,7 +68,12 @@ class Retriever:
         """Return the answer to a query; see `Memories.recall`."""
         if not search.scopes:
             return Recall(mode=self._mode(search))
-        await self._read(search)
+        if self._settings.rewrite and self._llm is not None:
+            question = search.question.text
+            ask = partial(rewrite, self._llm, question, search.history)
+            text = await self._rewriting.ask(search, ask)
+            if text is not None and text != question:
+                search.added = Question.read(text, search.now)
         read = len(search.degraded)
         try:
             return await self._answer(search)
@@ -118,21 +119,10 @@ class Retriever:
             # to read the whole past is too much for a question whether to search at all
             views = await open_views(self._store, replace(search, as_of=None))
             terms = query_terms(text)
-            size = views.size(len(terms))
-            matches = await run_in_thread(size, views.text, terms, limit=0)
+            matches = await run_in_thread(views.size, views.text, terms, limit=0)
             if is_known(terms, identifiers(text), matches.frequencies):
                 return None
         return Recall(mode=self._mode(search), degraded=(GATED,))
-
-    async def _read(self, search: Search) -> None:
-        """Make out what is asked for, with the help of a model where that is set."""
-        search.question = await _question(search, search.text, search.history)
-        if self._settings.rewrite and self._llm is not None:
-            question = search.question.text
-            ask = partial(rewrite, self._llm, question, search.history)
-            text = await self._rewriting.ask(search, ask)
-            if text is not None and text != question:
-                search.added = await _question(search, text)
 
     async def _by_meaning(self, search: Search, matches: TextMatches, trimmed: str) -> Near:
         """Return what is nearest to the vectors of the query, and of what is left of it without

@@ -45,6 +45,7 @@ class Search:
     Attributes:
         scopes: whose memories.
         text: the query as asked, without secrets.
+        question: the query as read.
         now: the time that is asked about.
         limit: how many hits at most.
         min_score: floor on the full query's cosine for what only the vectors found.
@@ -57,7 +58,6 @@ class Search:
         session_id: the session whose short-term memories are searched too.
         models_until: when no model is waited for any longer; None: no limit.
         view: the scopes as they are searched.
-        question: what is searched for.
         added: what a model made of it, searched beside it.
         terms: what is searched by, in the end.
         added_terms: those that only `added` holds.
@@ -70,6 +70,7 @@ class Search:
 
     scopes: Sequence[Scope]
     text: str
+    question: Question
     now: datetime
     limit: int = 5
     min_score: float = 0.0
@@ -83,7 +84,6 @@ class Search:
     session_id: str | None = None
     models_until: float | None = None
     view: ManyViews = field(init=False)
-    question: Question = field(init=False)
     added: Question | None = None
     terms: Sequence[str] = ()
     added_terms: frozenset[str] = frozenset()
@@ -106,7 +106,7 @@ class Search:
     @property
     def size(self) -> int:
         """Return how long a step of the search takes, as `run_in_thread` counts."""
-        return len(self.text) + 2 * self.leg + self.view.size(len(self.question.terms))
+        return len(self.text) + 2 * self.leg + self.view.size
 
     @property
     def names(self) -> Sequence[frozenset[str]]:

@@ -10,7 +10,7 @@ from datetime import datetime
 import numpy as np
 
 from ..errors import ModelError
-from ..language.tokenizer import index_terms, query_terms
+from ..language.tokenizer import index_terms
 from ..records import Memory, Scope, Vector
 from ..stores.base import MemoryStore
 from ..stores.planning import slot_of
@@ -45,7 +45,7 @@ async def neighbours(view: View, vectors: StoreEmbedder | None, memories: Sequen
         else []
     )
     nearest = dict(zip(own_vectors, near, strict=True))
-    queries = [query_terms(f"{memory.content} {memory.attribute or ''}") for memory in memories]
+    queries = [f"{memory.content} {memory.attribute or ''}" for memory in memories]
     matches = await facts.texts(queries, limit=NEAREST)
     likeness = [
         dict(zip(facts.index.ids_of(found.matches.rows), _shared(memory, found), strict=True))

@@ -95,9 +95,10 @@ class ManyViews:
             for row, reason in left_out.items()
         )
 
-    def size(self, terms: int) -> int:
-        """Return how long a search by so many terms takes, as `run_in_thread` counts."""
-        return sum(view.size(terms) for view in self._views)
+    @property
+    def size(self) -> int:
+        """Return how long a search takes, as `run_in_thread` counts."""
+        return sum(view.size for view in self._views)
 
     def text(self, terms: Sequence[str], *, limit: int) -> TextMatches:
         """Return what the text search finds; see `View.text`."""
@@ -161,7 +162,7 @@ class ManyViews:
         they have expired, were superseded or are quarantined.
         """
         search = partial(self.index.text, terms, MAX_EXCLUSIONS, ~self.seen)
-        matches = (await run_in_thread(self.size(len(terms)), search)).matches
+        matches = (await run_in_thread(self.size, search)).matches
         memories = await self.memories(matches.rows.tolist(), hidden=True)
         return {
             row: memory.state if memory.state not in ("active", "source") else "expired"

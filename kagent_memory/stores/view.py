@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import replace
 from datetime import datetime
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from typing_extensions import override
 
 from ..concurrency import each_aside, run_in_thread
+from ..language.tokenizer import query_terms
 from ..records import EVERYTHING, Filter, Memory, Scope, Vector
 from .codec import bounded
 from .columns import Mask
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["MemoriesView", "Nearest", "Stale", "View"]
 
 # what a search does in the time of one character of what else is worked on in a thread:
-MIN_SIZE = 100  # however little there is
-MEMORIES = 50  # are looked up for one term
+MEMORIES = 5  # are searched by words
 VECTOR_BYTES = 4_000  # are compared with one query
 
 
@@ -78,11 +78,12 @@ class View(ABC):
         view.visible = self.visible & ~self.index.columns["turn"]
         return view
 
-    def size(self, terms: int) -> int:
-        """Return how long a search by so many terms takes, as `run_in_thread` counts."""
-        is_filtered = self._passing is not None and "visible" not in vars(self)
-        passing = len(self.index.ids) if is_filtered else 0  # are looked up first
-        return MIN_SIZE + passing + (1 + terms) * len(self.index.ids) // MEMORIES
+    @property
+    def size(self) -> int:
+        """Return how long a search takes, as `run_in_thread` counts; what passes a filter is looked
+        up first.
+        """
+        return len(self.index.ids) // (MEMORIES if self._passing is None else 1)
 
     def text(self, terms: Sequence[str], *, limit: int) -> TextMatches:
         """Return the memories that hold any of the terms, rarest terms first, and the counts for
@@ -97,10 +98,14 @@ class View(ABC):
         """
         return self.index.text(terms, bounded(limit), self.visible)
 
-    async def texts(self, queries: Sequence[Sequence[str]], *, limit: int) -> list[TextMatches]:
-        """Return what `text` finds for each of the queries; others have their turns in between."""
+    async def texts(self, queries: Sequence[str], *, limit: int) -> list[TextMatches]:
+        """Return what `text` finds for the words of each query; others have their turns in
+        between.
+        """
         return await each_aside(
-            queries, lambda terms: self.size(len(terms)), partial(self.text, limit=limit)
+            queries,
+            lambda query: len(query) + self.size,
+            lambda query: self.text(query_terms(query), limit=limit),
         )
 
     @abstractmethod
@@ -138,7 +143,7 @@ class View(ABC):
                 column.put([*fresh], np.array([*fresh.values()]).astype(np.float16))
             return column.nearest(self.index, vectors, bounded(limit), self.visible)
 
-        size = self.size(len(vectors)) + len(vectors) * column.size // VECTOR_BYTES
+        size = self.size + len(vectors) * column.size // VECTOR_BYTES
         return await run_in_thread(size + ENTRY_WEIGHT * len(fresh or ()), search)
 
     @abstractmethod

@@ -65,8 +65,9 @@ class SmallScope:
         full: Mapping[int, float] | None = None,
         now: datetime = NOW,
     ) -> Ranking:
-        search = Search(scopes=(), text=query, now=now, min_score=min_score)
-        search.question = Question.read(query, now)
+        search = Search(
+            scopes=(), text=query, question=Question.read(query, now), now=now, min_score=min_score
+        )
         search.terms = search.question.terms
         seen = self.index.visible(NOW)
         search.view = SimpleNamespace(index=self.index, visible=seen, seen=seen)  # type: ignore

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kagent_memory.records import Exclusion, Memory
+from kagent_memory.retrieval.question import Question
 from kagent_memory.retrieval.ranking.rank import Ranked
 from kagent_memory.retrieval.ranking.selection import select
 from kagent_memory.retrieval.search import Search
@@ -34,7 +35,14 @@ def selected(
     limit: int = 5,
     budget: int | None = None,
 ) -> Selected:
-    search = Search(scopes=(), text=text, now=AT, limit=limit, budget_tokens=budget)
+    search = Search(
+        scopes=(),
+        text=text,
+        question=Question.read(text, AT),
+        now=AT,
+        limit=limit,
+        budget_tokens=budget,
+    )
     view: Any = SimpleNamespace(rows_of=lambda beside, ids: [int(id) for id in ids])
     search.view = view
     hits = [Ranked(int(row), 1 - int(row) * step, None) for row in ranked or memories]

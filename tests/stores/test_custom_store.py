@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kagent_memory.errors import ConfigurationError
+from kagent_memory.retrieval.question import Question
 from kagent_memory.retrieval.search import Search
 from kagent_memory.retrieval.views import past_views
 from kagent_memory.stores import EmbeddingSpaces, MemoryStore, Store, open_with
@@ -52,7 +53,7 @@ async def test_the_past_of_any_store_is_searched_by_vectors():
     await later.add(*since)
     await later.embed(space, {memory.id: (0, 1) for memory in since})
     await later.change(then[0], content="something else")
-    search = Search(scopes=[scope], text="", now=NOW + DAY / 2)
+    search = Search(scopes=[scope], text="", question=Question.read("", NOW), now=NOW + DAY / 2)
     [past] = await past_views(store.memories, search)
     [near] = await past.nearest(space, [vector(0, 1)], limit=2)
     assert [id for id, _ in near] == [then[1].id, then[2].id]

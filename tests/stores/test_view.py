@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kagent_memory.records import EVERYTHING, Filter, Memory, Scope
+from kagent_memory.retrieval.question import Question
 from kagent_memory.retrieval.retriever import Retriever
 from kagent_memory.retrieval.search import Search
 from kagent_memory.settings import MemorySettings
@@ -75,7 +76,8 @@ async def test_a_large_scope_is_searched_beside_the_loop(count: int, asked: int,
         rank=None,
         settings=MemorySettings(),
     )
-    search = Search(scopes=[SCOPE], text=" ".join(TERMS[:asked]), now=NOW)
+    text = " ".join(TERMS[:asked])
+    search = Search(scopes=[SCOPE], text=text, question=Question.read(text, NOW), now=NOW)
     work = asyncio.create_task(retriever.search(search))
     assert await longest_pause(work) < MAX_PAUSE_SECONDS
     assert len((await work).hits) == 5
