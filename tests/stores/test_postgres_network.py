@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sized
 from contextlib import suppress
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -38,17 +39,9 @@ def batch_of(*texts: str) -> Batch:
 FILLER = " ".join(f"word{number % 211} of the minutes," for number in range(1000))
 
 
-def long_text(number: int, size: int) -> str:
-    """Text that no other number's text equals."""
-    return f"Entry {number}: {FILLER}"[:size]
-
-
-# -- more than fits into a socket's buffers
-# ----------------------------------------------------------
-
-
-def texts(count: int, size: int = 16_000) -> list[str]:
-    return [long_text(number, size) for number in range(count)]
+def texts(count: int) -> list[str]:
+    """Texts that differ, more than fits into a socket's buffers."""
+    return [f"Entry {number}: {FILLER}"[:16_000] for number in range(count)]
 
 
 async def nearest(store: Store, row: np.ndarray, space: int = 1) -> list[list[tuple[str, float]]]:
@@ -60,7 +53,6 @@ async def nearest(store: Store, row: np.ndarray, space: int = 1) -> list[list[tu
 # ---------------------------------------------------------------------------
 
 VERBS: dict[str, Callable[[Store], Awaitable[object]]] = {
-    "view": lambda store: store.memories.view(SCOPE, now=NOW),
     "nearest": lambda store: nearest(store, np.ones(3, np.float32)),
     "large apply": lambda store: store.apply(SCOPE, batch_of(*texts(300)), now=NOW),
     "claim": lambda store: store.queue.claim("me", now=NOW, lease_seconds=5),
@@ -159,6 +151,22 @@ async def test_cancelled_callers_of_a_silent_database_are_let_go(relayed):
     async with asyncio.timeout(240):
         await asyncio.wait(tasks)
     assert all(task.cancelled() for task in tasks)
+
+
+def test_a_program_ends_while_it_dials_a_silent_server(postgres_uri):
+    """What the pool dials at that moment ends with the event loop."""
+
+    async def interrupted() -> None:
+        store = await open_store(relay.uri)
+        relay.way = "swallow"
+        dialling = [asyncio.create_task(store.memories.version(SCOPE)) for _ in range(2)]
+        await asyncio.wait(dialling, timeout=0.2)
+
+    with Relay(postgres_uri) as relay:
+        program = Thread(target=asyncio.run, args=[interrupted()], daemon=True)
+        program.start()
+        program.join(60)
+        assert not program.is_alive()
 
 
 async def test_the_server_ends_a_statement_that_takes_too_long(postgres_uri):
@@ -281,7 +289,7 @@ class Writers:
 
     async def _write(self) -> None:
         while not self._stop:
-            batch = batch_of(*(f"{new_id()} {long_text(1, 3000)}" for _ in range(20)))
+            batch = batch_of(*(f"{new_id()} {FILLER[:3000]}" for _ in range(20)))
             try:
                 await self._store.apply(SCOPE, batch, now=NOW)
                 self.kept.extend(change.memory.id for change in batch.changes)

@@ -200,6 +200,11 @@ class Pool:
             except BaseException:
                 await connection.close()
                 raise
+        except asyncio.CancelledError:
+            # the pool's worker takes this for a failure and would go on for ever: tell it again
+            if worker := asyncio.current_task():
+                asyncio.get_running_loop().call_soon(worker.cancel)
+            raise
         except Exception as error:
             self._failure = error
             self._refuse_waiting()
