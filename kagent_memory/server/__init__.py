@@ -1,3 +1,3 @@
-"""The only room that imports fastapi and jinja2: kagent's HTTP contract, our own API, and the
-page.
+"""The server: kagent's HTTP contract, our own API and the page. Only this room imports fastapi and
+jinja2.
 """

@@ -1,5 +1,6 @@
-"""/api/v1: one route a verb of `Memories`, made from its signature: JSON in, its answer as JSON
-out. Export and import are streamed: neither a server nor its caller holds more than some memories.
+"""/api/v1: one route for each verb of `Memories`, made from its signature, with JSON in and out.
+
+Export and import are streamed, so that neither the server nor its caller holds all memories.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ router = APIRouter(prefix="/api/v1", include_in_schema=False)
 
 @router.get("/info")
 async def info(request: Request) -> Mapping[str, Any]:
-    """Say what this server is and how it answers."""
+    """Describe this server."""
     memories = memories_of(request)
     names = ("search_limit", "ttl_days", "popular_after", "max_content_bytes")
     settings = {name: getattr(memories.settings, name) for name in names}
@@ -81,7 +82,7 @@ async def info(request: Request) -> Mapping[str, Any]:
 
 
 def handler_of(verb: Verb) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-    """Return what answers a verb's route."""
+    """Return the handler of a verb's route."""
 
     async def handle(request: Request) -> Response:
         arguments, memories = await _arguments(verb, request), memories_of(request)
@@ -96,10 +97,14 @@ def handler_of(verb: Verb) -> Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 async def exported(lines: AsyncGenerator[str]) -> StreamingResponse:
-    """Answer an export as it is made, begun before the answer is: what cannot be exported is told
-    by its status.
+    """Stream an export.
+
+    The first line is made before the answer begins, so that an error there sets the status.
     """
-    ahead = [await anext(lines), await anext(lines)]  # what is asked for is checked after the first
+    ahead = [
+        await anext(lines),
+        await anext(lines),
+    ]  # the arguments are checked when the first line is made
 
     async def pieces() -> AsyncIterator[str]:
         waiting, size = ahead, 0
@@ -115,8 +120,10 @@ async def exported(lines: AsyncGenerator[str]) -> StreamingResponse:
 
 
 async def imported(request: Request, memories: Memories, **options: Any) -> StreamingResponse:
-    """Import a request's body. Answer JSON lines: `{"done": N}` while it goes on, at the end
-    `{"imported": …}`, or `{"error": …}` when that comes after the answer began.
+    """Import the body of a request and stream JSON lines.
+
+    The lines are `{"done": N}` for progress, and at the end `{"imported": …}`, or `{"error": …}` if
+    it fails after the answer began.
     """
     events = _imported(request, memories, options)
     first = await anext(events)
@@ -147,8 +154,8 @@ def _line(told: Mapping[str, Any]) -> str:
 async def _imported(
     request: Request, memories: Memories, options: Mapping[str, Any]
 ) -> AsyncGenerator[Mapping[str, Any]]:
-    """Yield how far the import is, every few seconds, and its outcome; one that nobody listens to
-    any more ends.
+    """Yield the progress of an import every few seconds, then its outcome; stop it if nobody
+    listens.
     """
     done = [0]
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
@@ -169,18 +176,18 @@ async def _imported(
 
 
 async def _spool(request: Request, path: Path) -> None:
-    """Write a body to a file, which is read twice."""
+    """Write a body to a file, because the import reads it twice."""
     with path.open("wb", WRITTEN_AT_ONCE) as file:
         async for piece in request.stream():
             await run_in_thread(LONG, file.write, piece)
 
 
 async def _arguments(verb: Verb, request: Request) -> dict[str, Any]:
-    """Return the arguments of a call, limited to what is the caller's.
+    """Return the arguments of a call, limited to what the caller may touch.
 
     Raises:
-        InvalidInput: one is missing, unknown or does not fit.
-        NotFound: they are not the caller's.
+        InvalidInput: an argument is missing, unknown or of the wrong type.
+        NotFound: the caller may not touch what they name.
     """
     query = _query(verb, request)
     if verb.in_query:
@@ -203,17 +210,17 @@ async def _arguments(verb: Verb, request: Request) -> dict[str, Any]:
     if "who" in verb.types:
         values["who"] = who(values.get("who", ""), caller_of(request))
     if "payloads" in verb.types:
-        values["payloads"] = False  # they hold what people said
+        values["payloads"] = False  # payloads hold what people said
     if missing := sorted(verb.required - values.keys() - {verb.takes_file}):
         raise InvalidInput(f"{', '.join(missing)}: missing.")
     return values
 
 
 def _query(verb: Verb, request: Request) -> dict[str, str]:
-    """Return what the query says, without the names of the scope.
+    """Return the query parameters that do not name the scope.
 
     Raises:
-        InvalidInput: something is there twice.
+        InvalidInput: a parameter is given twice.
     """
     pairs = request.query_params.multi_items()
     query = dict(pairs)
@@ -227,10 +234,10 @@ def _query(verb: Verb, request: Request) -> dict[str, str]:
 
 
 def _json(request: Request, body: bytes) -> bytes:
-    """Return the JSON of a body; without a body an empty object.
+    """Parse the JSON of a body; a missing body is an empty object.
 
     Raises:
-        InvalidInput: it is said to be of another type.
+        InvalidInput: the content type is not JSON.
     """
     if not body:
         return b"{}"
@@ -241,10 +248,10 @@ def _json(request: Request, body: bytes) -> bytes:
 
 
 def _check_model(request: Request, name: str | None) -> None:
-    """Refuse a model that the operator does not offer; where the server has its own, that is used.
+    """Refuse a model that the operator does not allow; use the server's own if it has one.
 
     Raises:
-        InvalidInput: it is not offered.
+        InvalidInput: the model is not allowed.
     """
     models, providers = access_of(request).models, memories_of(request).providers
     if name and providers.needs_model and name not in models:
@@ -262,11 +269,11 @@ def _check_sizes(values: Mapping[str, Any]) -> None:
 
 
 async def _whose(verb: Verb, request: Request, values: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments that limit a call to what is the caller's.
+    """Return the arguments that limit a call to what the caller may touch.
 
     Raises:
-        NotFound: it asks for something else.
-        InvalidInput: the scope is not named, or half of it.
+        NotFound: the call asks for anything else.
+        InvalidInput: the scope is missing or incomplete.
     """
     caller, names = caller_of(request), verb.types.keys()
     if "scope" in names:
@@ -288,7 +295,7 @@ def _scope(verb: Verb, request: Request, values: dict[str, Any]) -> dict[str, An
         for scope in [named] if isinstance(named, Scope | Scopes) else named:
             caller.checked(scope)
         return {}
-    # it need not be one scope
+    # several scopes
     if "app" in verb.types and not {"app", "user"} <= request.query_params.keys():
         return within(caller, **{name: values.get(name) for name in NAMES})
     for name in NAMES:

@@ -45,13 +45,13 @@ def create_app(
     *,
     clock: Callable[[], datetime] = utc_now,
 ) -> FastAPI:
-    """The ASGI application.
+    """Return the ASGI application.
 
     Args:
-        memories: open ones, which the app uses and leaves open; or a function that opens some:
-            called when the app starts, and what it opened is closed when the app ends.
+        memories: open memories, which the app leaves open; or a function that opens some when the
+            app starts, which the app closes when it ends.
         access: who may call.
-        clock: the time now (aware UTC).
+        clock: returns the current time (aware UTC).
     """
 
     @asynccontextmanager
@@ -83,9 +83,7 @@ def create_app(
 
 
 def create_probes(memories: Memories) -> FastAPI:
-    """Return an application that answers `/healthz`, `/readyz` and `/metrics` only: for a
-    worker.
-    """
+    """Return an application for a worker that serves only `/healthz`, `/readyz` and `/metrics`."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.state.memories = memories
     add_probes(app)

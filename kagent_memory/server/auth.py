@@ -1,6 +1,4 @@
-"""Callers, their rights to memories, and their share of requests at once, the same for every
-protocol.
-"""
+"""Callers, their rights and their share of concurrent requests, the same for every protocol."""
 
 from __future__ import annotations
 
@@ -25,10 +23,10 @@ from ..stores.values import Token
 AnyScope = TypeVar("AnyScope", Scope, Scopes, Scope | Scopes)
 COOKIE = "kagent_memory_token"
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
-MAX_OPEN = 128  # requests of one caller; further ones are refused
-MAX_RUNNING = 64  # requests of all callers that are worked on; others wait
-SHARES = 8  # one caller may have one of so many parts of them
-LONG_BODY = 2_000  # bytes; a longer search takes processor time to read
+MAX_OPEN = 128  # open requests of one caller; more are refused
+MAX_RUNNING = 64  # requests in progress; others wait
+SHARES = 8  # the share of one caller: 1/8 of them
+LONG_BODY = 2_000  # bytes; longer searches take noticeable CPU time
 NOT_FROM_HERE = (
     "Without auth this server answers its own machine only. Let others in with a token "
     "(`kagent-memory serve --auth`; `create_app(…, Access(required=True))`) or behind a proxy "
@@ -38,18 +36,17 @@ NOT_FROM_HERE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Rules by which a server lets callers in.
+    """The rules of access to a server.
 
     Attributes:
-        required: every call needs a token or a trusted proxy's word; False only on loopback.
-        trusted_proxy: X-User-Id (and X-Agent-Name, X-Tenant-Id) are believed: a proxy in front sets
-            them.
-        hosts: names this server answers to without auth; others are refused, so that no web page
-            rebinds to it.
-        models: names of models that callers may ask for, beside the server's own.
-        max_body_bytes: the longest request body.
-        max_import_bytes: the longest file that an import takes; it waits on the disk, not in
-            memory.
+        required: True if every call needs a token or a trusted proxy; False only on loopback.
+        trusted_proxy: True to trust X-User-Id, X-Agent-Name and X-Tenant-Id, set by a proxy in
+            front.
+        hosts: host names to answer to without authentication; others are refused against DNS
+            rebinding.
+        models: models that callers may choose beside the server's own.
+        max_body_bytes: the largest request body.
+        max_import_bytes: the largest import, which is spooled to disk.
     """
 
     required: bool = False
@@ -61,7 +58,7 @@ class Access:
 
     @property
     def is_guarded(self) -> bool:
-        """Return True if a call needs credentials."""
+        """Return True if every call needs credentials."""
         return self.required or self.trusted_proxy
 
 
@@ -70,9 +67,9 @@ class Caller:
     """An authenticated caller.
 
     Attributes:
-        name: for the history ("who"); no secret.
-        id: the token's; "" without one.
-        tenant, user, app: what the caller is bound to; None: not bound.
+        name: the name for the history ("who"); no secret.
+        id: the id of the token; "" without one.
+        tenant, user, app: the parts of a scope that the caller is bound to, or None.
     """
 
     name: str
@@ -83,24 +80,24 @@ class Caller:
 
     @property
     def is_bound(self) -> bool:
-        """True if there is anything this caller may not see."""
+        """Return True if the caller is bound to a tenant, user or app."""
         return (self.tenant, self.user, self.app) != (None, None, None)
 
     def tenant_or(self, default: str) -> str:
-        """Return the tenant that the caller is bound to, or else the default."""
+        """Return the caller's tenant, or the default for an unbound caller."""
         return default if self.tenant is None else self.tenant
 
     def may(self, scope: Scope | Scopes) -> bool:
-        """Return True if the scopes are within the caller's; each part is compared whole."""
+        """Return True if the scopes are within the caller's; each part is compared as a whole."""
         pairs = ((self.tenant, scope.tenant), (self.user, scope.user), (self.app, scope.app))
         return all(bound is None or bound == part for bound, part in pairs)
 
     def checked(self, scope: AnyScope) -> AnyScope:
-        """Return `scope` itself.
+        """Return `scope` if the caller may touch it.
 
         Raises:
             InvalidInput: its user or app is empty.
-            NotFound: it is not the caller's; that it exists is none of their business.
+            NotFound: the caller may not touch it, or know that it exists.
         """
         if "" in (scope.user, scope.app):
             raise InvalidInput(
@@ -115,7 +112,7 @@ LOCAL = Caller(name="local")
 
 
 def caller_of_token(token: Token) -> Caller:
-    """The caller that a token stands for; an operator's is not bound to a tenant or user."""
+    """Return the caller of a token; an operator's is not bound to a tenant or user."""
     name = f"token {token.label or token.id}"
     if token.is_operator:
         return Caller(name=name, id=token.id)
@@ -123,10 +120,10 @@ def caller_of_token(token: Token) -> Caller:
 
 
 def caller_of_proxy(headers: Headers, tenant: str) -> Caller | None:
-    """Whom a trusted proxy vouches for: a user, or an agent that acts for its users (X-Agent-Name
-    alone).
+    """Return the caller that a trusted proxy names: a user, or an agent that acts for its users
+    (X-Agent-Name alone).
 
-    Nobody when one of the headers comes twice: then the proxy let through what its caller had sent.
+    Return None if a header comes twice, because then the proxy passed on what its caller sent.
     """
     try:
         user, app = _told(headers, "x-user-id"), _told(headers, "x-agent-name")
@@ -142,10 +139,8 @@ def caller_of_proxy(headers: Headers, tenant: str) -> Caller | None:
 
 
 def _told(headers: Headers, name: str) -> str | None:
-    """A header as its sender wrote it: in UTF-8, or else in Latin-1, as which servers hand headers
-    on.
-    """
-    values = headers.getlist(name)  # starlette reads Latin-1
+    """Decode a header as UTF-8 if possible, otherwise as Latin-1."""
+    values = headers.getlist(name)  # starlette decodes headers as Latin-1
     if len(values) > 1:
         raise ValueError(name)
     if not values:
@@ -157,9 +152,7 @@ def _told(headers: Headers, name: str) -> str | None:
 
 
 def bearer(headers: Headers, cookies: Mapping[str, str]) -> str:
-    """The secret a request brings, in its Authorization header or the page's cookie; "" when
-    none.
-    """
+    """Return the token of a request from its Authorization header or the page's cookie, or ""."""
     scheme, _, value = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
         return value.strip()
@@ -167,14 +160,14 @@ def bearer(headers: Headers, cookies: Mapping[str, str]) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return True if only this machine reaches what is bound to `host`."""
+    """Return True if only this machine can reach a server bound to `host`."""
     address = _address(host)
     return host in LOOPBACK_NAMES if address is None else address.is_loopback
 
 
 def is_elsewhere(host: str) -> bool:
-    """Return True if this is the address of another machine, or one by which others reach this
-    machine.
+    """Return True if this is the address of another machine, or an address by which others reach
+    this one.
     """
     address = _address(host)
     return address is not None and not address.is_loopback
@@ -190,10 +183,10 @@ def _address(host: str) -> IPv4Address | IPv6Address | None:
 
 
 def check_binding(host: str, access: Access) -> None:
-    """Refuse an address that other machines reach when calls need no auth.
+    """Refuse an address that other machines can reach if calls need no authentication.
 
     Raises:
-        ConfigurationError: `host` is not loopback and calls need no auth.
+        ConfigurationError: `host` is not loopback and calls need no authentication.
     """
     if not is_loopback(host) and not access.is_guarded:
         raise ConfigurationError(
@@ -204,11 +197,11 @@ def check_binding(host: str, access: Access) -> None:
 
 
 class Admission:
-    """Authenticates callers, and gives each a fair share of the requests in progress.
+    """Authenticate callers and give each a fair share of the requests in progress.
 
     Args:
         access: who may call.
-        memories: returns those that are served, once they are open.
+        memories: returns the memories that are served, once they are open.
     """
 
     def __init__(self, access: Access, memories: Callable[[], Memories]) -> None:
@@ -218,10 +211,10 @@ class Admission:
         self._own_slots = WeakValueDictionary[Hashable, asyncio.Semaphore]()
 
     async def caller(self, headers: Headers, cookies: Mapping[str, str], address: str) -> Caller:
-        """Return who calls from an address.
+        """Authenticate the caller at an address.
 
         Raises:
-            HTTPException: 401 without valid credentials, 403 from a machine that needs some.
+            HTTPException: 401 without valid credentials; 403 from another machine if none are needed.
             StoreError: the token cannot be looked up.
         """
         access, memories = self.access, self.memories()
@@ -229,7 +222,7 @@ class Admission:
             raise HTTPException(403, NOT_FROM_HERE)
         caller = None if access.is_guarded else LOCAL
         secret = bearer(headers, cookies)
-        if secret.startswith(PREFIX):  # one of ours: it must hold, also where none is needed
+        if secret.startswith(PREFIX):  # a token of ours must be valid even if none is required
             async with self.turn(address):
                 token = await memories.tokens.authenticate(secret)
             caller = token and caller_of_token(token)
@@ -246,7 +239,7 @@ class Admission:
         """Count a request of `caller` as open.
 
         Raises:
-            HTTPException: 429: too many are open already.
+            HTTPException: 429 if the caller has too many open requests.
         """
         if self._open[caller] >= MAX_OPEN:
             text = "Too many of your requests are in progress; wait for some of them."
@@ -261,7 +254,9 @@ class Admission:
 
     @asynccontextmanager
     async def turn(self, caller: Hashable, *, is_long: bool = False) -> AsyncGenerator[None]:
-        """Wait until a request of `caller` may be worked on; long ones are, one after another."""
+        """Wait until it is the turn of a request of `caller`; a caller's long ones run one after
+        another.
+        """
         slots = 1 if is_long else max(1, MAX_RUNNING // SHARES)
         own = self._own_slots.setdefault((caller, is_long), asyncio.Semaphore(slots))
         async with own, self._slots:

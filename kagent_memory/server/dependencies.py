@@ -1,4 +1,4 @@
-"""Dependencies of routes: the memories, the caller, and the caller's own memories and jobs."""
+"""Dependencies of routes: the memories, the caller, and the caller's scopes and jobs."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ def memories_of(request: Request) -> Memories:
 
 
 def access_of(request: Request) -> Access:
-    """Return how this app authenticates callers."""
+    """Return this app's rules of access."""
     return request.app.state.access
 
 
 def caller_of(request: Request) -> Caller:
-    """Return who calls, as the middleware found."""
+    """Return the caller that the middleware authenticated."""
     return request.state.caller
 
 
 def tenant_of(request: Request) -> str:
-    """Return the tenant of a request that names none: the caller's, or the server's."""
+    """Return the default tenant of a request: the caller's, or the server's."""
     return caller_of(request).tenant_or(memories_of(request).settings.tenant)
 
 
 def media_type(request: Request) -> str:
-    """Return the request's media type, without parameters such as the character set."""
+    """Return the request's media type without parameters."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def scope_of(request: Request) -> Scope:
-    """Return the scope that a request's query names.
+    """Return the scope in a request's query.
 
     Raises:
-        InvalidInput: it lacks the app or the user.
-        NotFound: it is not the caller's.
+        InvalidInput: the app or the user is missing.
+        NotFound: the caller may not touch the scope.
     """
     params = request.query_params
     tenant, user, app = params.get("tenant"), params.get("user", ""), params.get("app", "")
@@ -57,10 +57,10 @@ def scope_of(request: Request) -> Scope:
 
 
 def known_id(id: str, what: str) -> str:
-    """Return `id` when it has the form of ours.
+    """Return `id` if it has the form of our ids.
 
     Raises:
-        NotFound: nothing can have it.
+        NotFound: nothing can have this id.
     """
     try:
         return str(uuid.UUID(id))
@@ -69,11 +69,11 @@ def known_id(id: str, what: str) -> str:
 
 
 def within(caller: Caller, **asked: str | None) -> dict[str, str | None]:
-    """Return the parts of scopes that a caller asks for, limited to what the caller is bound to.
+    """Return the requested parts of scopes, limited to what the caller is bound to.
 
     Raises:
-        InvalidInput: a part can be none of a scope.
-        NotFound: nothing can be both.
+        InvalidInput: a value cannot be part of a scope.
+        NotFound: no scope satisfies both.
     """
     limited: dict[str, str | None] = {}
     for name, value in asked.items():
@@ -87,10 +87,10 @@ def within(caller: Caller, **asked: str | None) -> dict[str, str | None]:
 
 
 def tenant_wide(caller: Caller, tenant: str | None) -> dict[str, str | None]:
-    """Return the tenant that a caller asks for, or is bound to; None: any.
+    """Return the requested tenant, or the caller's; None means any.
 
     Raises:
-        NotFound: it is not the caller's, or the caller is bound to a part of it.
+        NotFound: it is not the caller's tenant, or the caller is bound to a part of it.
     """
     if (caller.user, caller.app) != (None, None):
         raise NotFound("No such receipts.")
@@ -100,7 +100,7 @@ def tenant_wide(caller: Caller, tenant: str | None) -> dict[str, str | None]:
 async def visible_jobs(
     request: Request, scope: Scope | None, state: JobState, limit: int
 ) -> Sequence[Job]:
-    """Return jobs of a scope, or all that a caller may see, without their payloads: those hold what
+    """Return the jobs of a scope, or all that the caller may see, without payloads, which hold what
     people said.
     """
     caller = caller_of(request)
@@ -116,10 +116,10 @@ async def visible_jobs(
 
 
 async def own_job(request: Request, id: str) -> Job:
-    """Return a job of the caller's.
+    """Return a job of the caller.
 
     Raises:
-        NotFound: there is none of this id.
+        NotFound: the caller has no job with this id.
     """
     matching = await memories_of(request).jobs(id=known_id(id, "job"), payloads=False)
     if not matching or not caller_of(request).may(matching[0].scope):
@@ -128,17 +128,17 @@ async def own_job(request: Request, id: str) -> Job:
 
 
 def unbound(request: Request) -> None:
-    """Let only those pass who are bound to nothing: for verbs that cross tenants.
+    """Refuse bound callers, for verbs that cross tenants.
 
     Raises:
-        NotFound: the caller may only touch some memories.
+        NotFound: the caller is bound to a tenant, user or app.
     """
     if caller_of(request).is_bound:
         raise NotFound("Not available to a caller that is bound to a tenant or user.")
 
 
 def who(given: str, caller: Caller) -> str:
-    """Return whom the history names: what the caller says, marked with who the caller is when
-    known.
+    """Return the name for the history: the one that the caller states, marked with the
+    authenticated one.
     """
     return given if caller.name == "local" else f"{given} ({caller.name})".strip()

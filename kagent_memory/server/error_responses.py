@@ -1,4 +1,4 @@
-"""Errors as HTTP answers: problem+json (RFC 9457), kagent's form, JSON-RPC's, or a page."""
+"""Answers to failed requests: problem+json (RFC 9457), kagent's form, JSON-RPC's, or a page."""
 
 from __future__ import annotations
 
@@ -23,35 +23,36 @@ logger = logging.getLogger(__name__)
 KAGENT_PREFIX = "/api/memories"
 MCP_PATH = "/mcp"
 FOR_PROGRAMS = ("/api/", "/openapi.json", "/metrics", MCP_PATH)
-INVALID_REQUEST, INTERNAL_ERROR = -32600, -32603  # of JSON-RPC
+INVALID_REQUEST, INTERNAL_ERROR = -32600, -32603  # error codes of JSON-RPC
 URN = "urn:kagent-memory:"
 
 
 def printable(text: str) -> str:
-    """The text without lone surrogates, which no JSON body can carry."""
+    """Return the text without lone surrogates, which JSON cannot carry."""
     return text.encode(errors="replace").decode()
 
 
 def message_of(error: KagentMemoryError) -> str:
-    """Return an error's message; without one, the meaning of its class."""
+    """Return an error's message, or the meaning of its class."""
     return str(error) or type(error).__doc__ or ""
 
 
 def told(error: KagentMemoryError) -> dict[str, Any]:
-    """Return what a page that stays says of an error, and its status."""
+    """Return an error's message for a page, and its status."""
     return {"wrong": message_of(error), "status": family_of(error).http_status}
 
 
 def log_defect(error: Exception) -> None:
-    """Log where an error arose, without its own words: those may quote what somebody wrote."""
+    """Log where an unexpected error arose, without its message, which may quote user content."""
     frames = "".join(traceback.format_tb(error.__traceback__))
     logger.error("%s after a request was let in:\n%s", type(error).__name__, frames)
 
 
 async def answer_to(request: Request, error: Exception) -> Response:
-    """Return the answer to a request that failed, in the form that the route's callers read.
+    """Return the answer to a failed request, in the form of its route.
 
-    Inputs are never echoed, they may be private; a browser without a token is sent to log in.
+    It never echoes inputs, which may be private. A browser without a token is redirected to the
+    login.
     """
     match error:
         case KagentMemoryError():

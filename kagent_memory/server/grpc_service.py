@@ -1,8 +1,7 @@
-"""kagent's memory service over gRPC, beside HTTP: the same rules, the same callers, bounded in the
-same way; from descriptors that protoc makes of `kagent.proto`, without generated code.
+"""kagent's memory service over gRPC, with the same rules, callers and limits as over HTTP.
 
-They are written by `protoc --include_imports --descriptor_set_out=kagent.binpb`; a test says when
-they differ from the contract.
+It works on descriptors instead of generated code. They are made by `protoc --include_imports
+--descriptor_set_out=kagent.binpb`; a test fails if they differ from `kagent.proto`.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ from .kagent import VERBS, size_of
 from .kagent_wire import DIMENSIONS, check_count, check_width
 
 SERVICE = "kagent.api.v1alpha1.MemoryService"
-MAX_STREAMS = 2 * MAX_OPEN  # calls that are open on one connection, of whatever service
+MAX_STREAMS = 2 * MAX_OPEN  # open calls on one connection
 MAX_CONNECTIONS = 1_000
-MAX_PENDING = 4_000  # calls not yet begun; beyond, any caller's may be cancelled at random
-HANDSHAKE_MS = 15_000  # for a connection to say that it speaks gRPC
-IDLE_MS = 300_000  # of a connection without a call; a client connects again by itself
-MAX_AGE_MS = 3_600_000  # of a connection; its open calls have five minutes more
+MAX_PENDING = 4_000  # calls that wait to begin; beyond, grpcio cancels calls of any caller
+HANDSHAKE_MS = 15_000  # for the handshake of a connection
+IDLE_MS = 300_000  # of an idle connection; clients reconnect by themselves
+MAX_AGE_MS = 3_600_000  # age of a connection; its open calls get five more minutes
 AGE_GRACE_MS = 300_000
 SHUTDOWN_SECONDS = 5.0
 MAX_METADATA_BYTES = 1024 * 1024
@@ -56,14 +55,14 @@ Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
 
 
 def descriptors() -> FileDescriptorSet:
-    """Return the descriptors of what the contract imports and, last, of the contract."""
+    """Return the descriptors of the imports of the contract and, last, of the contract itself."""
     packed = files("kagent_memory.server").joinpath("kagent.binpb").read_bytes()
     return FileDescriptorSet.FromString(packed)
 
 
 @cache
 def pool() -> DescriptorPool:
-    """Return the descriptors in a pool of their own."""
+    """Return a pool of these descriptors."""
     descriptor_pool = DescriptorPool()
     for file in descriptors().file:
         descriptor_pool.AddSerializedFile(file.SerializeToString())
@@ -72,7 +71,7 @@ def pool() -> DescriptorPool:
 
 @cache
 def methods() -> dict[str, tuple[type[Message], type[Message]]]:
-    """Return each method's name, and the classes of the messages that it takes and gives."""
+    """Return the name of each method with the classes of its request and answer."""
     service: Any = pool().FindServiceByName(SERVICE)
     return {
         method.name: (GetMessageClass(method.input_type), GetMessageClass(method.output_type))
@@ -81,8 +80,10 @@ def methods() -> dict[str, tuple[type[Message], type[Message]]]:
 
 
 class _Service:
-    """Answers the methods. A message is read only when its caller is known, hence as a stream of
-    one.
+    """Answer the methods.
+
+    A request is read as a stream of one message, so that the caller is authenticated before it is
+    read.
     """
 
     def __init__(self, admission: Admission) -> None:
@@ -93,7 +94,7 @@ class _Service:
         verb, (takes, gives) = VERBS[method], methods()[method]
         try:
             caller = await self._caller(context)
-            # without auth, whoever calls is told apart by their connection
+            # without authentication callers are told apart by connection
             who: Caller | str = context.peer() if caller is LOCAL else caller
             with self._admission.open(who):
                 raw = await _only(requests)
@@ -116,7 +117,7 @@ class _Service:
 
 
 def _status(error: Exception, failed: str) -> tuple[grpc.StatusCode, str]:
-    """Return the status of a call that failed, and what it says; `failed`: of which method."""
+    """Return the status and message for a failed call; `failed` is the message of the method."""
     match error:
         case HTTPException():
             return CODES[error.status_code], error.detail
@@ -132,15 +133,13 @@ def _status(error: Exception, failed: str) -> tuple[grpc.StatusCode, str]:
 
 
 def _address(context: Context) -> str:
-    """The other end's address of "ipv4:127.0.0.1:5000" or "ipv6:%5B::1%5D:5000"."""
+    """Return the IP address in "ipv4:127.0.0.1:5000" or "ipv6:%5B::1%5D:5000"."""
     kind, _, rest = unquote(context.peer()).partition(":")
     return rest.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else "unknown"
 
 
 async def _only(requests: AsyncIterator[bytes]) -> bytes:
-    """Return the message of a call, however late it comes: a caller waits in their own share
-    alone.
-    """
+    """Return the message of a call; waiting for it uses only the caller's share."""
     async for message in requests:
         return message
     raise InvalidInput("The call has no message.")
@@ -152,13 +151,13 @@ def _read(takes: type[Message], raw: bytes, read: Callable[[Fields], Any]) -> An
     except InvalidInput:
         raise
     except (DecodeError, ValueError, RecursionError) as error:
-        # a Struct may hold infinity, which JSON cannot
+        # a Struct may hold infinity, JSON may not
         raise InvalidInput("Invalid request message") from error
     return read(fields.get("memory", fields))
 
 
 def _fields(message: Message) -> Fields:
-    """Return the given fields under the contract's names."""
+    """Return the fields that are set, under the contract's names."""
     fields: Fields = {}
     for field, value in message.ListFields():
         match field.name:
@@ -183,7 +182,7 @@ def _fields(message: Message) -> Fields:
 def _written(gives: type[Message], answer: Fields) -> bytes:
     for row in answer.get("memories", ()):
         if not isinstance(row.get("metadata", {}), dict):
-            row["metadata"] = {}  # HTTP gives back any JSON, a Struct is an object
+            row["metadata"] = {}  # over HTTP metadata may be any JSON, a Struct is an object
     written = ParseDict(answer, gives()).SerializeToString()
     if len(written) > MAX_ANSWER_BYTES:
         text = f"The memories are longer than {MAX_ANSWER_BYTES} bytes in all; list them over HTTP."
@@ -193,11 +192,11 @@ def _written(gives: type[Message], answer: Fields) -> bytes:
 
 @asynccontextmanager
 async def serving(admission: Admission, *, host: str, port: int) -> AsyncGenerator[int]:
-    """Serve until the block is left, and then let open calls finish; yield the port.
+    """Serve until the block is left, then let open calls finish; yield the port.
 
     Raises:
-        ConfigurationError: the address cannot be bound, or calls from other machines would need no
-            auth.
+        ConfigurationError: the address cannot be bound, or other machines could call without
+            authentication.
     """
     check_binding(host, admission.access)
     options = (

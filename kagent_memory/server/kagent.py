@@ -1,9 +1,8 @@
-"""kagent's memory contract to the letter, so that its agents work here unchanged: its verbs, for
-HTTP (kagent 0.8 to 0.10) and for gRPC (those after), and its HTTP routes.
+"""kagent's memory contract, so that its agents work here unchanged: its verbs, for HTTP (kagent 0.8
+to 0.10) and gRPC (later ones), and the HTTP routes.
 
-kagent's server knows no tenants: all of it lives in the server's own tenant, or in the token's. An
-agent's name is also known by its form with `_` for `-`: reads and deletes go over the union of
-those two whole scopes.
+kagent knows no tenants: everything lives in the tenant of the server or of the token. An agent's
+name is also known with `_` for `-`: reads and deletes cover the scopes of both names.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ SORTED_CHARS = 10  # what sorting one memory costs, as `run_in_thread` counts
 
 
 def _names(agent_name: str) -> tuple[str, ...]:
-    """Return the agent's name, and its form with underscores when that differs."""
+    """Return the agent's name, and its form with underscores if that differs."""
     return tuple(dict.fromkeys((agent_name, agent_name.replace("-", "_"))))
 
 
@@ -50,11 +49,11 @@ def _scopes(memories: Memories, caller: Caller, asked: Named) -> list[Scope]:
     """Return the scopes of an agent's names and a user in the caller's tenant.
 
     Raises:
-        NotFound: one is not the caller's.
+        NotFound: the caller may not touch one of them.
     """
     tenant, names = caller.tenant_or(memories.settings.tenant), _names(asked.agent_name)
     if caller.app is not None and asked.agent_name in _names(caller.app):
-        caller = replace(caller, app=None)  # it is known by each of its names
+        caller = replace(caller, app=None)  # an agent is known by both of its names
     return [caller.checked(Scope(tenant, asked.user_id, name)) for name in names]
 
 
@@ -64,7 +63,7 @@ async def add(memories: Memories, caller: Caller, item: Item) -> dict[str, Any]:
 
 
 async def add_batch(memories: Memories, caller: Caller, items: Sequence[Item]) -> dict[str, Any]:
-    """Store 1 to 50 memories; those of one agent and user whole or not at all."""
+    """Store 1 to 50 memories; those of one agent and user are stored all or not at all."""
     return {"count": len(await _store(memories, caller, items))}
 
 
@@ -73,7 +72,7 @@ async def _store(memories: Memories, caller: Caller, items: Sequence[Item]) -> l
     for item in items:
         by_scope.setdefault(_scopes(memories, caller, item)[0], []).append(item)
     unbounded = copy(memories)
-    # the contract bounds no content, so the request does
+    # only the size of the request limits the content
     unbounded.settings = replace(memories.settings, max_content_bytes=sys.maxsize)
     ids: list[str] = []
     for scope, group in by_scope.items():
@@ -87,7 +86,7 @@ async def _store(memories: Memories, caller: Caller, items: Sequence[Item]) -> l
 
 
 async def search(memories: Memories, caller: Caller, asked: Search) -> dict[str, Any]:
-    """Find the nearest memories by cosine; exact for every user, however crowded the table."""
+    """Find the nearest memories by cosine, exactly, however many memories others have."""
     scopes = _scopes(memories, caller, asked)
     hits = [
         (cosine, memory, scope)
@@ -97,7 +96,7 @@ async def search(memories: Memories, caller: Caller, asked: Search) -> dict[str,
         )
     ]
     hits.sort(key=lambda hit: (-hit[0], hit[1].id))
-    # kagent's order of things: the limit first, then the floor; but only what is handed over counts
+    # as in kagent, the limit comes before the floor; but only what is returned counts
     # as delivered
     kept = [hit for hit in hits[: asked.rows] if not asked.min_score or hit[0] >= asked.min_score]
     for own in scopes:
@@ -119,7 +118,7 @@ async def list_all(memories: Memories, caller: Caller, asked: Named) -> dict[str
 
 
 async def delete(memories: Memories, caller: Caller, asked: Named) -> dict[str, Any]:
-    """Erase all memories of an agent and a user; it is not an error when there are none."""
+    """Erase all memories of an agent and a user, if there are any."""
     for scope in _scopes(memories, caller, asked):
         await memories.forget(scope, everything=True, who="kagent")
     return {"status": "deleted"}
@@ -130,12 +129,12 @@ class KagentVerb:
     """One method of the contract.
 
     Attributes:
-        method, path, status: where it stands over HTTP, and the status of its answers.
-        failed: what is said when this server fails.
-        read: turns a request's fields into what is asked, off the event loop; raises
-            `InvalidInput` with kagent's text.
-        answer: does it and returns the fields of the answer; raises `NotFound` for what is not the
-            caller's.
+        method, path, status: its route over HTTP, and the status of its answers.
+        failed: the message if this server fails.
+        read: parses the fields of a request, off the event loop; raises `InvalidInput` with
+            kagent's text.
+        answer: runs the method and returns the fields of the answer; raises `NotFound` for anything
+            that the caller may not touch.
     """
 
     method: str
@@ -158,7 +157,7 @@ VERBS: Mapping[str, KagentVerb] = {
 
 
 def size_of(answer: Mapping[str, Any]) -> int:
-    """Return about how many characters an answer has."""
+    """Return the approximate number of characters of an answer."""
     return sum(len(row["content"]) + 100 for row in answer.get("memories", ()))
 
 

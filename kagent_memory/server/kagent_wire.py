@@ -1,6 +1,4 @@
-"""kagent's wire form, read the way its Go server reads it and written the way it writes it:
-pure.
-"""
+"""kagent's wire format, read as its Go server reads it and written as it writes it."""
 
 from __future__ import annotations
 
@@ -31,13 +29,13 @@ SEARCH_LIMIT = 5
 MAX_TTL_DAYS = 36_500
 MAX_LIMIT = 10_000
 MAX_NUMBER = float(np.finfo(np.float32).max)
-MAX_METADATA_PARTS = 250_000  # keys and values, however they are nested
-EMPTY = "\u200b"  # stands for kagent's empty content: our store refuses a text that says nothing
+MAX_METADATA_PARTS = 250_000  # keys and values at all levels
+EMPTY = "\u200b"  # stands for empty content, which kagent accepts and our store refuses
 INVALID = "Invalid request body"
 MISSING = "Missing required fields (agent_name, user_id, vector)"
 MISSING_IN_BATCH = "Missing required fields in batch item"
 MISSING_IN_QUERY = "Missing required query parameters (agent_name, user_id)"
-VALUE = "kagent_value"  # holds metadata that is not an object, since a memory's metadata is one
+VALUE = "kagent_value"  # key for metadata that is not an object
 JSON_SPACE = " \t\n\r"
 
 
@@ -53,7 +51,7 @@ Number = Annotated[float, Field(ge=-MAX_NUMBER, le=MAX_NUMBER, allow_inf_nan=Fal
 
 
 class Sent(BaseModel):
-    """An object as Go reads it: null is nothing, and names match whatever their case."""
+    """An object as Go reads it: null means absent, and names match in any case."""
 
     model_config = ConfigDict(strict=True)
 
@@ -74,7 +72,7 @@ class Named(Sent):
     user_id: str = ""
 
     def check(self, missing: str) -> None:
-        """Refuse an object that is not complete; `missing`: kagent's text for that.
+        """Refuse an incomplete object with kagent's text `missing`.
 
         Raises:
             InvalidInput: with kagent's text.
@@ -92,10 +90,10 @@ class _Embedded(Named):
 
     @cached_property
     def array(self) -> Vector:
-        """Return the vector as a store takes it.
+        """Return the vector as an array.
 
         Raises:
-            InvalidInput: it has another width, or is zero.
+            InvalidInput: it has the wrong width, or is zero.
         """
         check_width(len(self.vector))
         return checked_vector([number or 0.0 for number in self.vector], DIMENSIONS)
@@ -109,7 +107,7 @@ class _Embedded(Named):
 
 
 class Item(_Embedded):
-    """One memory to store; without a TTL the server's holds."""
+    """One memory to store; without a TTL it gets the default one."""
 
     content: str = ""
     metadata: Any = None
@@ -117,10 +115,10 @@ class Item(_Embedded):
 
     @cached_property
     def fact(self) -> Fact:
-        """Return the record that `Memories.add` takes.
+        """Return the fact for `Memories.add`.
 
         Raises:
-            InvalidInput: the metadata is too deep, or has too many parts.
+            InvalidInput: the metadata is nested too deeply or has too many parts.
         """
         metadata: Any = {} if self.metadata is None else self.metadata
         _check_metadata(metadata)
@@ -139,14 +137,14 @@ class Item(_Embedded):
 
 
 class Search(_Embedded):
-    """A question by vector. `min_score` 0: no floor."""
+    """A search by vector. `min_score` 0 means no floor."""
 
     limit: Whole = 0
     min_score: Annotated[float, Field(allow_inf_nan=False)] = 0.0
 
     @property
     def rows(self) -> int:
-        """Return how many memories are asked for."""
+        """Return the number of memories to return."""
         return min(self.limit, MAX_LIMIT) if self.limit > 0 else SEARCH_LIMIT
 
 
@@ -158,7 +156,7 @@ Asked = TypeVar("Asked", bound=Named)
 
 
 def batch_of(fields: object) -> list[Item]:
-    """Return 1 to 50 memories to store, all checked.
+    """Return 1 to 50 checked memories to store.
 
     Raises:
         InvalidInput: with kagent's text.
@@ -171,7 +169,7 @@ def batch_of(fields: object) -> list[Item]:
 
 
 def named_of(fields: Mapping[str, str]) -> Named:
-    """Return the agent and the user that a list or a delete names.
+    """Return the agent and user of a list or delete request.
 
     Raises:
         InvalidInput: with kagent's text.
@@ -203,16 +201,16 @@ search_of = partial(_checked, Search, missing=MISSING)
 
 
 def decoded(body: bytes) -> object:
-    """Return the JSON of a body.
+    """Parse the JSON of a body.
 
     Raises:
         InvalidInput: with kagent's text.
     """
     text = body.decode(errors="replace").lstrip(JSON_SPACE)
     try:
-        # like Go's decoder: the first value counts, whatever follows
+        # like Go's decoder, use the first value and ignore the rest
         value, _ = DECODER.raw_decode(text)
-        if "\\ud" in text.lower():  # half a surrogate pair is its replacement character
+        if "\\ud" in text.lower():  # lone surrogates become the replacement character
             written = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass")
             value = json.loads(written.decode("utf-16", "replace"))
         return value
@@ -221,7 +219,7 @@ def decoded(body: bytes) -> object:
 
 
 def check_count(items: int) -> None:
-    """Refuse a batch that is too long, which can be told before it is read.
+    """Refuse a batch that is too long, before its items are parsed.
 
     Raises:
         InvalidInput: with kagent's text.
@@ -231,7 +229,7 @@ def check_count(items: int) -> None:
 
 
 def check_width(numbers: int) -> None:
-    """Refuse a vector of so many numbers if it has not kagent's width.
+    """Refuse a vector that does not have kagent's width.
 
     Raises:
         InvalidInput: with kagent's text.
@@ -241,10 +239,10 @@ def check_width(numbers: int) -> None:
 
 
 def _check_metadata(metadata: Any) -> None:
-    """Refuse metadata that is too deep, or has too many parts.
+    """Refuse metadata that is nested too deeply or has too many parts.
 
     Raises:
-        InvalidInput: it does.
+        InvalidInput: the metadata exceeds a limit.
     """
     if too_deep(metadata):
         raise InvalidInput(f"metadata must not be nested deeper than {DEEPEST} levels")
@@ -255,7 +253,7 @@ def _check_metadata(metadata: Any) -> None:
 
 
 def _parts_in(value: Any) -> int:
-    """Count the keys and values in a JSON value, however they are nested."""
+    """Count the keys and values in a JSON value at all levels."""
     if isinstance(value, dict):
         values = cast("dict[str, Any]", value).values()
         return 2 * len(values) + sum(map(_parts_in, values))
@@ -264,7 +262,7 @@ def _parts_in(value: Any) -> int:
 
 
 def found(memory: Memory, score: float) -> dict[str, Any]:
-    """Write a hit as kagent's search does, with the metadata as the client sent it."""
+    """Return a hit in the form of kagent's search, with the metadata as the client sent it."""
     metadata = memory.metadata
     return {
         "id": memory.id,
@@ -276,7 +274,7 @@ def found(memory: Memory, score: float) -> dict[str, Any]:
 
 
 def listed(memory: Memory) -> dict[str, Any]:
-    """Write a memory as kagent's list does."""
+    """Return a memory in the form of kagent's list."""
     ends = memory.expires_at if not memory.pinned else None
     return {
         "id": memory.id,
@@ -292,11 +290,11 @@ def _content(memory: Memory) -> str:
 
 
 def _seconds(at: datetime) -> str:
-    """Write RFC 3339 in whole seconds."""
+    """Format a time as RFC 3339 in whole seconds."""
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _nano(at: datetime) -> str:
-    """Write RFC 3339 with the fraction as Go does: no closing zeros, no empty fraction."""
+    """Format a time as RFC 3339 like Go: a fraction without trailing zeros."""
     text = at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")
     return text.rstrip("0").removesuffix(".") + "Z"

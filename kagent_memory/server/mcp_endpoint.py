@@ -1,5 +1,5 @@
-"""`/mcp`: finds out whose memories a request of MCP is about, and passes it on. Imports MCP's SDK
-when first called.
+"""`/mcp`: find the scopes of an MCP request and pass it on; the MCP SDK is imported on the first
+call.
 """
 
 from __future__ import annotations
@@ -30,20 +30,22 @@ class McpEndpoint:
         """Answer one request."""
         request = Request(connection, receive)
         try:
-            if request.method != "POST":  # there is nothing to stream, and no session to end
+            if request.method != "POST":  # no streams and no sessions
                 raise HTTPException(405, "Only POST is answered here.", {"allow": "POST"})
             scopes = _scopes_of(request)
             if media_type(request) != "application/json":
                 raise HTTPException(415, "A request of MCP has Content-Type: application/json.")
             body: (
                 bytes | None
-            ) = await request.body()  # here a refusal of its length is answered as one
-            # the first time it takes long
+            ) = (
+                await request.body()
+            )  # reads the body here, so that a refusal of its length is answered properly
+            # slow on the first import
             await asyncio.to_thread(importlib.import_module, f"{__package__}.mcp_tools")
             from .mcp_tools import serve_http
         except ImportError:
             raise needs_extra("MCP", "mcp") from None
-        except NotFound:  # as 404 it would tell a client of MCP that its session is over
+        except NotFound:  # 404 would tell an MCP client that its session is over
             raise HTTPException(403, FOREIGN) from None
 
         async def receive_again() -> Message:
@@ -58,12 +60,11 @@ class McpEndpoint:
 
 
 def _scopes_of(request: Request) -> list[Scope]:
-    """The scope that a request's URL and its caller name together, and those that the URL has
-    searched beside it.
+    """Return the scope of a request, from its URL and caller, and the further scopes to search.
 
     Raises:
-        InvalidInput: they leave it open.
-        NotFound: one of them is not the caller's.
+        InvalidInput: the scope is incomplete.
+        NotFound: the caller may not touch one of them.
     """
     caller, named = caller_of(request), request.query_params
     app, user = named.get("app", caller.app), named.get("user", caller.user)

@@ -82,13 +82,13 @@ Arguments = ParamSpec("Arguments")
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Scopes that a client of MCP may touch, fixed before it spoke.
+    """The scopes that an MCP client may touch, fixed by the connection.
 
     Attributes:
-        scope: the one that it writes.
-        beside: further ones that its searches read.
-        who: for the history.
-        on_end: called as soon as the client is no longer answered.
+        scope: the scope that it writes to.
+        beside: further scopes that its searches read.
+        who: the name for the history.
+        on_end: called as soon as the client gets no more answers.
     """
 
     memories: Memories
@@ -151,7 +151,7 @@ async def _forget(
         str, Field(description="Of the answer that listed it; only after the user agreed.")
     ] = "",
 ) -> Answer:
-    """Tell what would be erased; erase it when the token of that answer is given."""
+    """List what would be erased; with the token of that answer, erase it."""
     client = context.request_context.lifespan_context
     return await forgotten(
         client.memories,
@@ -178,7 +178,7 @@ def _tool(
     reads: bool = False,
     destroys: bool | None = None,
 ) -> Tool:
-    """Return a tool that refuses unknown arguments and tells failures as ADK's tools do."""
+    """Return a tool that refuses unknown arguments and reports failures like ADK's tools."""
 
     @wraps(function)
     async def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> str:
@@ -200,7 +200,7 @@ def _tool(
         ),
         structured_output=False,
     )
-    # whose memories they are is not an argument, and must not look like one
+    # the scope is not an argument, and must not look like one
     model = tool.fn_metadata.arg_model
     model.model_config["extra"] = "forbid"
     model.model_rebuild(force=True)
@@ -209,7 +209,7 @@ def _tool(
 
 
 TOOLS = [
-    # what is replaced stays in the history, from which it can be brought back
+    # the replaced memory stays in the history, so it can be restored
     _tool("save_memory", SAVE_MEMORY, _save, destroys=False),
     _tool("load_memory", LOAD_MEMORY, _load, reads=True),
     _tool("list_memories", LIST_MEMORIES, _list, reads=True),
@@ -245,8 +245,7 @@ async def serve_stdio(
     opened: AbstractAsyncContextManager[Memories],
     scopes_of: Callable[[Memories], Awaitable[Sequence[Scope]]],
 ) -> None:
-    """Serve one client over standard input and output until it hangs up; open the memories and
-    close them.
+    """Open the memories and serve one client on standard input and output until it hangs up.
 
     Raises:
         ConfigurationError: standard input or output is closed.
@@ -265,8 +264,8 @@ async def serve_stdio(
 
 @contextmanager
 def _endable_input() -> Generator[Callable[[], None]]:
-    """Put a pipe in the place of standard input and give what ends it: nothing else wakes a thread
-    that reads it.
+    """Replace standard input by a pipe, and return a function that ends it, because nothing else
+    wakes a thread that reads it.
 
     Raises:
         ConfigurationError: standard input or output is closed.
@@ -289,12 +288,12 @@ def _endable_input() -> Generator[Callable[[], None]]:
     try:
         yield pipe.close
     finally:
-        os.dup2(source, 0)  # which stays open: the thread may wait for what comes there
+        os.dup2(source, 0)  # stays open, because the thread may be reading it
 
 
 def _copy(source: int, pipe: FileIO) -> None:
-    """Copy to a pipe until either ends."""
-    with pipe, suppress(OSError, ValueError):  # it was ended from here
+    """Copy to a pipe until either side ends."""
+    with pipe, suppress(OSError, ValueError):  # ended by us
         while data := os.read(source, 65_536):
             pipe.write(data)
 
@@ -307,12 +306,12 @@ async def serve_http(
     receive: Receive,
     send: Send,
 ) -> None:
-    """Answer one request of streamable HTTP; nothing is kept between two, so any replica answers
-    the next.
+    """Answer one request of streamable HTTP; nothing is kept between requests, so any replica can
+    answer.
     """
     scope, *beside = scopes
     _client.set(Client(memories, scope, beside, who))
-    # `Gate` has checked the host and the origin
+    # `Gate` checks host and origin
     trusting = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     app = SERVER.streamable_http_app(
         json_response=True, stateless_http=True, transport_security=trusting

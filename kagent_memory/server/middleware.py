@@ -1,4 +1,4 @@
-"""The ASGI middleware before every route: who calls, host, origin, size, share and time."""
+"""The ASGI middleware before every route: caller, host, origin, size, share and time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .auth import LONG_BODY, Admission, Caller
 from .error_responses import answer_to
 
 PROBES = frozenset({"/healthz", "/readyz"})
-LOGIN_PATH, STATIC_PATHS = "/login", "/static/"  # open to everybody
+LOGIN_PATH, STATIC_PATHS = "/login", "/static/"  # public
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 STORING = frozenset(
     {
@@ -25,8 +25,8 @@ STORING = frozenset(
     }
 )
 SPOOLED = "/api/v1/import"
-STREAMED = frozenset({SPOOLED, "/api/v1/export"})  # as long as it takes
-CALL_SECONDS = 300.0  # in which a request must be read, worked on and answered
+STREAMED = frozenset({SPOOLED, "/api/v1/export"})  # without a time limit
+CALL_SECONDS = 300.0  # to read, process and answer a request
 SMALL_BODY = 65_536
 POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri "
@@ -41,8 +41,8 @@ HEADERS = {
 
 
 class Gate:
-    """ASGI middleware; what passes has `request.state.caller`. Health checks pass whatever the
-    load.
+    """ASGI middleware that admits requests and sets `request.state.caller`; health checks always
+    pass.
     """
 
     def __init__(self, app: ASGIApp, *, admission: Admission) -> None:
@@ -60,7 +60,7 @@ class Gate:
             async with deadline:
                 await self._answer(request, send)
         except ClientDisconnect:
-            return  # the client is gone
+            return  # the client has gone
         except Exception as error:
             if request.state.has_started:
                 raise
@@ -88,10 +88,10 @@ class Gate:
                 await self._app(request.scope, receive, send)
 
     def _check(self, request: Request, max_body_bytes: int) -> None:
-        """Refuse what no page and no client of ours sends, by its head.
+        """Refuse requests by their headers that no page or client of ours sends.
 
         Raises:
-            HTTPException: 403, or 413 for a body whose length is told.
+            HTTPException: 403, or 413 if the declared length is too large.
         """
         if (_length(request) or 0) > max_body_bytes:
             raise too_large(max_body_bytes)
@@ -111,9 +111,7 @@ class Gate:
 
 
 def hardened(request: Request, send: Send) -> Send:
-    """Return what sends an answer with the security headers that it lacks; sets
-    `request.state.has_started` when it begins.
-    """
+    """Return a `send` that adds missing security headers and sets `request.state.has_started`."""
     request.state.has_started = False
 
     async def send_hardened(message: Message) -> None:
@@ -128,12 +126,12 @@ def hardened(request: Request, send: Send) -> Send:
 
 
 def too_large(max_bytes: int) -> HTTPException:
-    """Return the refusal of a body that is longer than the server takes."""
+    """Return the refusal of a body that is too large."""
     return HTTPException(413, f"The body is longer than {max_bytes} bytes.")
 
 
 def bounded(receive: Receive, max_bytes: int) -> Receive:
-    """Return what receives a body that must not be longer than `max_bytes`."""
+    """Return a `receive` for a body of at most `max_bytes`."""
     received = 0
 
     async def receive_bounded() -> Message:
@@ -148,8 +146,8 @@ def bounded(receive: Receive, max_bytes: int) -> Receive:
 
 
 def _is_long(request: Request) -> bool:
-    """Return True if a request is searched with a text whose length takes time; of unknown length
-    too.
+    """Return True if the query of a search is so long, or of unknown length, that reading it takes
+    time.
     """
     is_search = request.method == "POST" and request.scope["path"] not in STORING | {SPOOLED}
     length = _length(request)
@@ -157,7 +155,7 @@ def _is_long(request: Request) -> bool:
 
 
 def _length(request: Request) -> int | None:
-    """Return the length that a body is said to have."""
+    """Return the declared length of a body."""
     length = request.headers.get("content-length", "")
     return int(length[:20]) if length.isdecimal() else None
 

@@ -1,5 +1,5 @@
-"""The part of `/openapi.json` on `/api/v1`, made by FastAPI from the signatures and docstrings of
-verbs.
+"""The /api/v1 part of `/openapi.json`, made by FastAPI from the signatures and docstrings
+of verbs.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Lines(Response):
 
 @dataclass(frozen=True)
 class AsJson:
-    """Describes a text that holds a value of some kind as JSON."""
+    """Describe a text that holds a value of this type as JSON."""
 
     kind: Any
 
@@ -80,7 +80,7 @@ def document() -> dict[str, Any]:
 
 
 def _endpoint(verb: Verb) -> Any:
-    """Return a function with the arguments of a verb, each where a request has it."""
+    """Return a function with the arguments of a verb, each in its place in the request."""
 
     def endpoint() -> None: ...
 
@@ -109,7 +109,7 @@ def _parameters(verb: Verb) -> Iterator[Parameter]:
 
 
 def _placed(verb: Verb, name: str, kind: Any) -> tuple[Any, Any]:
-    """Return an argument's kind as a request has it, and the part of the request."""
+    """Return the type of an argument in a request, and its place there."""
     if f"{{{name}}}" in verb.path:
         return kind, Path()
     if not verb.in_query:

@@ -1,4 +1,4 @@
-"""Pages of oversight: the dashboard, the queue, receipts, and forgetting by conditions."""
+"""The admin pages: dashboard, queue, receipts, and forgetting by conditions."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ async def dashboard(request: Request, scope: PageScope) -> Response:
 
 
 def growth(rows: Sequence[Memory], now: datetime) -> Series:
-    """Count today's memories that existed at the end of each of the last 30 days."""
+    """Count how many of today's memories existed at the end of each of the last 30 days."""
     dates = sorted(memory.created_at.date() for memory in rows)
     days = [now.date() - timedelta(days=back) for back in range(DAYS - 1, -1, -1)]
     return [(day.strftime("%d %b"), bisect_right(dates, day)) for day in days]
 
 
 def delivered(rows: Sequence[Memory]) -> Series:
-    """Count memories by how often they were delivered."""
+    """Count memories by their number of deliveries."""
     counts = [memory.usage.delivered for memory in rows]
     return [(label, sum(low <= n <= high for n in counts)) for label, low, high in BANDS]
 
@@ -89,20 +89,20 @@ def expiring(rows: Sequence[Memory], now: datetime) -> Series:
 
 @router.get("/jobs")
 async def jobs(request: Request, scope: ScopeOrNone) -> Response:
-    """Show what waits, what runs, and dead letters with their reasons, which come first."""
+    """Show waiting and running jobs, after dead letters with their reasons."""
     listed = list[Job]()
-    for state in STATES:  # one by one: a long queue must not push dead letters off the page
+    for state in STATES:  # by state, so that a long queue does not push dead letters off the page
         listed += await visible_jobs(request, scope, state, SHOWN_JOBS - len(listed))
     return page(request, "jobs.html", scope=scope, jobs=listed, most=SHOWN_JOBS)
 
 
 @router.post("/jobs")
 async def change_job(request: Request, scope: ScopeOrNone, form: OwnForm) -> Response:
-    """Retry or drop the job that the form names, or retry all dead letters."""
+    """Retry or drop a job, or retry all dead letters."""
     action = field(form, "do")
     if action == "retry-all":
         for job in await visible_jobs(request, scope, "dead", RETRIED_AT_ONCE):
-            with suppress(NotFound):  # somebody else retried or dropped it
+            with suppress(NotFound):  # somebody else has retried or dropped it
                 await memories_of(request).retry_job(job.id)
     elif action in JOB_ACTIONS:
         job = await own_job(request, field(form, "id"))
@@ -114,9 +114,7 @@ async def change_job(request: Request, scope: ScopeOrNone, form: OwnForm) -> Res
 
 @router.get("/receipts")
 async def receipts(request: Request, scope: PageScope) -> Response:
-    """Show the tenant's receipts of what was forgotten, and whether each is there and as it was
-    written.
-    """
+    """Show the tenant's receipts of forgetting, and whether each is present and unchanged."""
     memories = memories_of(request)
     tenant = tenant_wide(caller_of(request), scope.tenant)["tenant"]
     after = VERBS["receipts"].read_texts({"after": request.query_params.get("after", "0")})
@@ -133,13 +131,13 @@ async def receipts(request: Request, scope: PageScope) -> Response:
 
 @router.get("/forget")
 async def forget_form(request: Request, scope: PageScope) -> Response:
-    """Ask which memories are to go."""
+    """Ask for the conditions."""
     return _forget_page(request, scope, dict.fromkeys(CONDITIONS, ""))
 
 
 @router.post("/forget")
 async def forget(request: Request, scope: PageScope, form: OwnForm) -> Response:
-    """Erase what meets all conditions; show first what would go."""
+    """Show what meets all conditions; erase it once confirmed."""
     typed, is_look = {name: field(form, name) for name in CONDITIONS}, field(form, "do") != "forget"
     conditions = {name: text for name, text in typed.items() if text}
     memories, user = memories_of(request), page_user(request)
@@ -161,6 +159,6 @@ async def forget(request: Request, scope: PageScope, form: OwnForm) -> Response:
 def _forget_page(
     request: Request, scope: Scope, typed: Mapping[str, str], *, status: int = 200, **more: Any
 ) -> Response:
-    """Show the form as it was typed: what would go, or why nothing does."""
+    """Show the form as typed, with what would go or why nothing does."""
     values = {"typed": typed, "wrong": "", "gone": None, "shown": (), **more}
     return page(request, "forget.html", status, scope=scope, **values)

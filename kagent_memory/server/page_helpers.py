@@ -1,5 +1,5 @@
-"""The page's shell: its templates, always escaped, with their filters; and how a form is known to
-be our own.
+"""What the pages share: escaped templates with their filters, and the check that a form is
+our own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WORDS = re.compile(r"(\w+)")
 
 
 def page(request: Request, template: str, status: int = 200, **values: Any) -> Response:
-    """Return the template as an answer, with what every page needs."""
+    """Return a rendered template with the values that every page needs."""
     params, csrf = request.query_params, request.cookies.get(CSRF_COOKIE)
     kept = csrf or secrets.token_urlsafe(32)
     shell = {
@@ -50,7 +50,7 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> R
 
 
 def set_cookie(request: Request, answer: Response, name: str, value: str) -> None:
-    """Set a cookie that no script reads and no other site's request carries."""
+    """Set a cookie that scripts cannot read and other sites cannot send."""
     answer.set_cookie(
         name,
         value,
@@ -62,10 +62,11 @@ def set_cookie(request: Request, answer: Response, name: str, value: str) -> Non
 
 
 async def own_form(request: Request) -> FormData:
-    """Return the form, when a page of ours made it.
+    """Return the form if one of our pages made it.
 
     Raises:
-        InvalidInput: its secret is not the cookie's: another site made it, or the cookie is gone.
+        InvalidInput: its secret differs from the cookie: another site made it, or the cookie is
+            gone.
     """
     form = await request.form(max_files=0, max_fields=MAX_FIELDS)
     kept, sent = request.cookies.get(CSRF_COOKIE, "").encode(), field(form, "csrf").encode()
@@ -77,7 +78,7 @@ async def own_form(request: Request) -> FormData:
 
 
 def field(form: FormData, name: str) -> str:
-    """Return a field as text with plain line ends; "" when it is not there."""
+    """Return a field as text with plain line ends, or ""."""
     value = form.get(name)
     return value.replace("\r\n", "\n").strip() if isinstance(value, str) else ""
 
@@ -88,7 +89,7 @@ async def page_scope(request: Request) -> Scope:
 
 
 async def scope_or_none(request: Request) -> Scope | None:
-    """Return the scope in the page's address, if it names one."""
+    """Return the scope in the page's address, or None."""
     params = request.query_params
     return scope_of(request) if params.get("app") and params.get("user") else None
 
@@ -99,23 +100,23 @@ OwnForm = Annotated[FormData, Depends(own_form)]
 
 
 def page_user(request: Request) -> str:
-    """Return whom the history names for what is done on a page."""
+    """Return the name for the history of changes made on a page."""
     return who("page", caller_of(request))
 
 
 def to(path: str, scope: Scope | None = None, **query: str | None) -> Response:
-    """Redirect the browser after a form was handled."""
+    """Redirect the browser after a form."""
     text = scope_query(scope, **query) if scope else urlencode(query)
     return RedirectResponse(f"{path}?{text}" if text else path, 303)
 
 
 def moment(at: datetime | None) -> str:
-    """Write 2026-01-31 09:30 UTC, or a dash."""
+    """Format a time as 2026-01-31 09:30 UTC, or a dash."""
     return at.strftime("%Y-%m-%d %H:%M UTC") if at else "–"
 
 
 def relative(at: datetime | None, now: datetime) -> str:
-    """Write 3 days ago, in 5 hours, just now; a dash without a time."""
+    """Format a time as 3 days ago, in 5 hours or just now, or a dash."""
     if at is None:
         return "–"
     seconds = int((at - now).total_seconds())
@@ -127,7 +128,7 @@ def relative(at: datetime | None, now: datetime) -> str:
 
 
 def marked(text: str, query: str) -> Markup:
-    """Return the text with every word marked that begins with a word of the query."""
+    """Mark the words of the text that begin with a word of the query."""
     wanted = tuple(word.casefold() for word in _WORDS.findall(query) if len(word) >= 3)
     parts = _WORDS.split(text)  # every second one is a word
     return Markup("").join(
@@ -139,14 +140,16 @@ def marked(text: str, query: str) -> Markup:
 
 
 def scope_query(scope: Scope, **more: Any) -> str:
-    """Return the query string that names a scope whole, an empty tenant too, and what is set."""
+    """Return the query string for a scope, including an empty tenant, and for other values that are
+    set.
+    """
     further = {name: value for name, value in more.items() if value not in ("", None)}
     return urlencode({"app": scope.app, "user": scope.user, "tenant": scope.tenant, **further})
 
 
 @cache
 def environment() -> Environment:
-    """Return the one environment; every value is escaped, an unknown name is an error."""
+    """Return the template environment: every value is escaped, and unknown names are errors."""
     jinja = Environment(
         loader=PackageLoader("kagent_memory.server"),
         autoescape=True,

@@ -1,4 +1,4 @@
-"""The page: look through the memories of an agent and a user, open one, correct it, delete it."""
+"""The pages for memories: list and search, and view, correct and delete a memory."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ ERASING = frozenset({"delete", "reject"})
 
 @router.get("/")
 async def start(request: Request) -> Response:
-    """Show the scopes whose memories the caller may look at."""
+    """Show the scopes that the caller may view."""
     memories, caller = memories_of(request), caller_of(request)
     scopes = await memories.scopes(
         tenant=caller.tenant, user=caller.user, app=caller.app, limit=SHOWN_SCOPES
@@ -64,14 +64,14 @@ async def start(request: Request) -> Response:
 
 @router.get("/memories")
 async def list_memories(request: Request, scope: PageScope) -> Response:
-    """Show the memories of an agent and a user: sorted, filtered, searched."""
+    """Show the memories of an agent and a user, sorted, filtered or searched."""
     return await _list_page(request, scope)
 
 
 async def _list_page(
     request: Request, scope: Scope, *, status: int = 200, wrong: str = "", content: str = ""
 ) -> Response:
-    """Show the list; `wrong`: why the `content` that somebody typed was not stored."""
+    """Show the list; `wrong` says why the typed `content` was not stored."""
     memories, params = memories_of(request), request.query_params
     query, chosen = params.get("q", "").strip(), {name: params.get(name, "") for name in CHOICES}
     chosen["show"] = chosen["show"] if chosen["show"] in STATES else ""
@@ -104,10 +104,10 @@ async def _list_page(
 
 
 def _filter(chosen: Mapping[str, str]) -> Filter:
-    """Return the conditions of the address.
+    """Return the filter in the address.
 
     Raises:
-        InvalidInput: one does not fit.
+        InvalidInput: a value is invalid.
     """
     several: dict[str, Any] = {
         f"{name}s": (chosen[name],) for name in ("type", "topic", "tag") if chosen[name]
@@ -122,7 +122,7 @@ def _filter(chosen: Mapping[str, str]) -> Filter:
 async def _hits(
     request: Request, scope: Scope, query: str, chosen: Mapping[str, str], filter: Filter
 ) -> Recall:
-    """Search the scopes that the address chooses, for what is neither replaced nor waiting."""
+    """Search the scopes in the address for current memories."""
     wider = {
         "user": Scopes(tenant=scope.tenant, user=scope.user),
         "app": Scopes(tenant=scope.tenant, app=scope.app),
@@ -140,7 +140,7 @@ async def _hits(
 
 @router.post("/memories/add")
 async def add(request: Request, scope: PageScope, form: OwnForm) -> Response:
-    """Store what somebody typed."""
+    """Store a typed memory."""
     content = field(form, "content")
     try:
         await memories_of(request).add(scope, [content], who=page_user(request))
@@ -151,9 +151,7 @@ async def add(request: Request, scope: PageScope, form: OwnForm) -> Response:
 
 @router.post("/memories/act")
 async def act(request: Request, scope: PageScope, form: OwnForm) -> Response:
-    """Do with the chosen memories what a button says; show the list then, or the memory whose page
-    the address says is open.
-    """
+    """Apply a button to the selected memories, then show the list, or the open memory."""
     action, params = field(form, "do"), request.query_params
     ids = [id for id in form.getlist("id") if isinstance(id, str)]
     if action not in ACTIONS or not ids:
@@ -163,7 +161,7 @@ async def act(request: Request, scope: PageScope, form: OwnForm) -> Response:
         try:
             await ACTIONS[action](memories_of(request), scope, id, who=page_user(request))
         except NotFound:
-            # of several, it went with another or has expired
+            # one of several that went with another or has expired
             if (missing := missing + 1) == len(ids):
                 raise
     stays = "open" in params and action not in ERASING
@@ -193,8 +191,8 @@ async def _memory_page(
     wrong: str = "",
     typed: Mapping[str, str] = {},
 ) -> Response:
-    """Show a memory, also one that another has replaced; `typed`: what its form holds instead of
-    what is stored, `wrong`: why it was not stored.
+    """Show a memory, even a superseded one; `typed` is the content of a form that was not stored,
+    and `wrong` says why.
     """
     memories = memories_of(request)
     memory = await memories.get(scope, id, superseded=True)
@@ -225,7 +223,7 @@ async def _memory_page(
 
 
 def _shown(memory: Memory) -> dict[str, str]:
-    """Return the fields of a memory that people change, as text."""
+    """Return the editable fields of a memory as text."""
     shown: dict[str, str] = {}
     for name in COMPARED:
         value = getattr(memory, name)
@@ -238,7 +236,7 @@ def _shown(memory: Memory) -> dict[str, str]:
 
 
 def former(before: Memory | None, after: Memory | None) -> list[tuple[str, str]]:
-    """Return the parts that a change replaced, each with its former value in words."""
+    """Return the values before a change as text, by part."""
     if before is None or after is None:
         return []
     new = _shown(after)
@@ -251,14 +249,14 @@ def former(before: Memory | None, after: Memory | None) -> list[tuple[str, str]]
 
 @router.post("/memories/{id}/edit")
 async def edit(request: Request, scope: PageScope, form: OwnForm, id: str) -> Response:
-    """Set what the form says; when that fails, a form keeps what was typed."""
+    """Apply the form; if that fails, show it again with what was typed."""
     memories, typed = memories_of(request), {name: field(form, name) for name in EDITED}
     try:
         stored = _shown(await memories.get(scope, id, superseded=True))
         changes = _changes(typed, stored, field(form, "revision"))
         await memories.edit(scope, id, who=page_user(request), **changes)
     except NotFound as error:
-        # meanwhile it expired or was deleted: what was typed can be stored as a new one
+        # it has expired or was deleted meanwhile; the typed text can be stored as a new memory
         return await _list_page(request, scope, content=typed["content"], **told(error))
     except KagentMemoryError as error:
         return await _memory_page(request, scope, id, typed=typed, **told(error))
@@ -266,10 +264,10 @@ async def edit(request: Request, scope: PageScope, form: OwnForm, id: str) -> Re
 
 
 def _changes(typed: Mapping[str, str], stored: Mapping[str, str], revision: str) -> dict[str, Any]:
-    """Return the arguments of an edit that sets what differs from what is stored.
+    """Return the arguments of an edit for the fields that differ from the stored ones.
 
     Raises:
-        InvalidInput: a field does not fit.
+        InvalidInput: a value is invalid.
     """
     changed = {
         name: text
@@ -290,7 +288,7 @@ async def login_form(request: Request) -> Response:
 
 @router.post("/login")
 async def login(request: Request, form: OwnForm) -> Response:
-    """Keep the token in a cookie when it is valid."""
+    """Store a valid token in a cookie."""
     secret = field(form, "token")
     if await memories_of(request).tokens.authenticate(secret) is None:
         return page(request, "login.html", 401, wrong=True)

@@ -1,6 +1,4 @@
-"""Answer what a cluster asks: `/healthz`, `/readyz` and `/metrics`, in fixed words and numbers that
-name nobody.
-"""
+"""Answer `/healthz`, `/readyz` and `/metrics` with fixed words and numbers that name nobody."""
 
 from __future__ import annotations
 
@@ -24,8 +22,8 @@ from .dependencies import memories_of
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
-FRESH_SECONDS = 5.0  # so many who ask do not ask the database
-EMBEDDER_FRESH_SECONDS = 60.0  # its calls may cost money
+FRESH_SECONDS = 5.0  # so that many probes do not burden the database
+EMBEDDER_FRESH_SECONDS = 60.0  # whose calls may cost money
 PATIENCE_SECONDS = 2.0
 QUEUE_PATIENCE_SECONDS = 5.0
 OK, AWAY, SLOW = "ok", "unavailable", "no answer in time"
@@ -42,11 +40,11 @@ GAUGES: Mapping[str, str] = {
 
 
 class Fresh(Generic[T]):
-    """Keeps an answer for some seconds, and asks once for all who wait.
+    """Cache an answer for some seconds and share one question among all who wait.
 
     Args:
-        ask: gives the answer.
-        seconds: tells how long one holds.
+        ask: gets the answer.
+        seconds: returns how long an answer is valid.
     """
 
     def __init__(
@@ -69,7 +67,7 @@ class Fresh(Generic[T]):
 
 
 def readiness() -> Fresh[Mapping[str, str]]:
-    """Return what tells the state of each part that a server needs."""
+    """Return the state of each part that a server needs."""
     embedder = Fresh(_embedder, lambda state: EMBEDDER_FRESH_SECONDS if state == OK else 0.0)
 
     async def ask(memories: Memories) -> Mapping[str, str]:
@@ -87,7 +85,7 @@ async def _embedder(memories: Memories) -> str:
 
 async def _store(memories: Memories) -> Mapping[str, str]:
     database, about = await _outcome("database", memories.store.memories.about())
-    # it is away, or a store of others with its own schema
+    # unavailable, or a third-party store with its own schema
     if about is None or "migrations" not in about:
         return {"database": database, "migrations": database}
     known = set(about["migrations"].split(", "))
@@ -101,7 +99,7 @@ async def _store(memories: Memories) -> Mapping[str, str]:
 
 
 async def _outcome(part: str, attempt: Awaitable[T]) -> tuple[str, T | None]:
-    """Return the state of a part, and its answer where it gave one in time."""
+    """Return the state of a part, and its answer if it came in time."""
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             return OK, await attempt
@@ -114,7 +112,7 @@ async def _outcome(part: str, attempt: Awaitable[T]) -> tuple[str, T | None]:
 
 
 class PrometheusMetrics:
-    """This process's metrics, and how its store's queue stands."""
+    """The metrics of this process, and the state of its store's queue."""
 
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()
@@ -147,12 +145,12 @@ class PrometheusMetrics:
             (counter.labels(**attributes) if attributes else counter).inc(value)
 
     async def written(self, memories: Memories) -> bytes:
-        """Return all metrics as Prometheus reads them."""
+        """Return all metrics in the text format of Prometheus."""
         await self._queue.of(memories)
         return generate_latest(self._registry)
 
     async def _ask(self, memories: Memories) -> None:
-        """Ask the store how its queue stands."""
+        """Ask the store for the state of its queue."""
         queue, now = memories.store.queue, utc_now()
         try:
             async with asyncio.timeout(QUEUE_PATIENCE_SECONDS):
@@ -167,7 +165,7 @@ class PrometheusMetrics:
 
 
 def add_probes(app: FastAPI) -> None:
-    """Let an app answer what a cluster asks; its metrics count from now on."""
+    """Add the probes to an app and start counting its metrics."""
     app.state.readiness = readiness()
     app.state.metrics = PrometheusMetrics()
     for path, answer in (("/healthz", healthy), ("/readyz", ready), ("/metrics", metrics)):
@@ -175,15 +173,15 @@ def add_probes(app: FastAPI) -> None:
 
 
 async def healthy() -> Response:
-    """Answer `/healthz`: the process is there; what it needs is checked by `/readyz` and
-    `kagent-memory doctor`.
+    """Answer `/healthz`: the process runs. `/readyz` and `kagent-memory doctor` check what it
+    needs.
     """
     return PlainTextResponse("ok\n")
 
 
 async def ready(request: Request) -> Response:
-    """Answer `/readyz`: 503 while the database cannot serve. Without its embedder a server finds
-    by words.
+    """Answer `/readyz`: 503 if the database is unavailable. Without its embedder a server searches
+    by keywords.
     """
     parts = await request.app.state.readiness.of(memories_of(request))
     is_ready = parts["database"] == parts["migrations"] == OK

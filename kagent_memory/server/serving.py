@@ -1,4 +1,4 @@
-"""Running the application by uvicorn, with the limits that uvicorn has."""
+"""Run the application with uvicorn and its limits."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from typing_extensions import override
 from ..errors import ConfigurationError
 
 MAX_HEAD_BYTES = 65_536
-BACKLOG = 2048  # connections that wait to be accepted
-# longer than a proxy keeps an idle connection (nginx: 60), so that it never meets a closed one
+BACKLOG = 2048  # connections waiting to be accepted
+# longer than proxies keep idle connections (nginx: 60), so that they never reuse a closed one
 KEEP_ALIVE_SECONDS = 75
-SHUTDOWN_SECONDS = 5  # for requests to end when the server stops
+SHUTDOWN_SECONDS = 5  # for requests to finish when the server stops
 
 
 class Server(uvicorn.Server):
-    """A server that leaves signals to its caller: uvicorn raises them again before anything else is
-    closed.
+    """A server that leaves signals to its caller, since uvicorn raises them again before the rest
+    is closed.
     """
 
     @contextlib.contextmanager
     @override
     def capture_signals(self) -> Generator[None, None, None]:
-        """Capture none."""
+        """Capture no signals."""
         yield
 
 
 async def serve(app: ASGIApp, bound: socket.socket) -> None:
-    """Serve an application on a socket until it is cancelled, then let running requests end.
+    """Serve an application on a socket until cancelled, then let running requests finish.
 
     Raises:
         SystemExit: the application could not start.
     """
     config = uvicorn.Config(
         app,
-        http="h11",  # the parser that bounds a request's head
+        http="h11",  # the parser that limits the size of headers
         ws="none",
-        access_log=False,  # its lines would hold what people search for
+        access_log=False,  # access logs would hold search queries
         server_header=False,
         log_config=None,
         backlog=BACKLOG,
@@ -66,7 +66,7 @@ async def serve(app: ASGIApp, bound: socket.socket) -> None:
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """Return a socket that listens; only bound, two servers could share an address.
+    """Return a listening socket; if it were only bound, two servers could share the address.
 
     Raises:
         ConfigurationError: the address cannot be bound.
