@@ -214,7 +214,7 @@ class Admission:
         """Authenticate the caller at an address.
 
         Raises:
-            HTTPException: 401 without valid credentials, 403 from other machines if none are needed.
+            HTTPException: 401 without valid credentials; 403 from another machine, if none needed.
             StoreError: the token cannot be looked up.
         """
         access, memories = self.access, self.memories()
