@@ -4,7 +4,6 @@ once.
 
 from .job_handlers import JobHandlers
 from .providers import Providers, ProviderUnavailable
-from .transcripts import Enqueuer
 from .worker import Worker
 
-__all__ = ["Enqueuer", "JobHandlers", "ProviderUnavailable", "Providers", "Worker"]
+__all__ = ["JobHandlers", "ProviderUnavailable", "Providers", "Worker"]

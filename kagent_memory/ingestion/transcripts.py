@@ -1,6 +1,4 @@
-"""Transcripts on their way into the queue: checked, masked, and durable before the caller goes
-on.
-"""
+"""Transcripts on their way into the queue and out of it: checked, masked, and written as JSON."""
 
 from __future__ import annotations
 
@@ -8,28 +6,20 @@ import hashlib
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from ..checks import checked_key, valid_text
-from ..concurrency import run_in_thread
 from ..errors import InvalidInput
-from ..models.llm import Llm
-from ..records import Fact, Message, Scope, new_id
+from ..records import Fact, Message
 from ..redaction import Redactor
 from ..redaction import redact as mask_secrets
 from ..redaction.personal_data import PersonalDataRefused
-from ..stores import Store
-from ..stores.values import Job
-from .echoes import mask_recalled
-from .editing import checked_fact, checked_session_id, fitting
-from .providers import Providers
-from .summaries import REUSING
+from .editing import checked_fact, fitting
 
 logger = logging.getLogger(__name__)
 
@@ -126,80 +116,3 @@ def batch_key(messages: Sequence[Message], session_id: str, *, ended: bool) -> s
     events = sorted({message.event_id for message in messages})
     names = json.dumps([session_id, ended, *events])
     return hashlib.blake2b(names.encode(), digest_size=16).hexdigest()
-
-
-@dataclass(frozen=True)
-class Enqueuer:
-    """Queue transcripts; nothing here calls a model."""
-
-    store: Store
-    providers: Providers
-    redact: Redactor
-    max_bytes: int
-    clock: Callable[[], datetime]
-
-    async def queue(
-        self,
-        scope: Scope,
-        messages: Sequence[Message],
-        session_id: str,
-        *,
-        ended: bool = False,
-        save: bool = True,
-        end_after_minutes: float | None = None,
-        compaction: bool = False,
-        llm: Llm | str | None = None,
-    ) -> str | None:
-        """Queue what is new of a transcript, and arm the session's timer; see
-        `Memories.remember`.
-        """
-        session_id = checked_session_id(session_id)
-        size = sum(len(str(message.text)) for message in messages)
-        ready = await run_in_thread(
-            size, prepared, messages, session_id, self.redact, self.max_bytes
-        )
-        ingested = await self.store.memories.taken(
-            scope, session_id, [message.event_id for message in ready]
-        )
-        new = [message for message in ready if message.event_id not in ingested]
-        if any(message.recalled for message in new):
-            new = await run_in_thread(size, mask_recalled, new)
-        # who ends a session need not say so again
-        if end_after_minutes is not None and not compaction:
-            waiting = await self.store.queue.waiting(scope, "session_end", session_id)
-            compaction = waiting is not None and waiting.provider.startswith(f"{REUSING}+")
-        provider, model = self.providers.choose(scope, compaction=compaction, at_hand=llm)
-        now = self.clock()
-        job = Job(
-            id=new_id(now),
-            scope=scope,
-            kind="transcript",
-            session_id=session_id,
-            key=batch_key(new, session_id, ended=ended),
-            payload=to_payload(new, ended=ended),
-            provider=provider,
-            model=model,
-            run_after=now,
-            created_at=now,
-        )
-        jobs = [job] if save and (new or ended) else []
-        # the store adds these messages to those that wait already
-        if end_after_minutes is not None:
-            timer = replace(
-                job,
-                id=new_id(now),
-                kind="session_end",
-                key=session_id,
-                payload=to_payload(new, ended=True),
-                run_after=now + timedelta(minutes=end_after_minutes),
-            )
-            jobs.append(timer)
-        await self.store.enqueue(jobs)
-        return job.id if job in jobs else None
-
-    async def end_session(self, scope: Scope, session_id: str) -> None:
-        """Make the session's armed timer due."""
-        session_id = checked_session_id(session_id)
-        waiting = await self.store.queue.waiting(scope, "session_end", session_id)
-        if waiting is not None:
-            await self.store.enqueue([replace(waiting, run_after=self.clock())])

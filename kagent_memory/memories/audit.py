@@ -181,12 +181,8 @@ class Contents:
         """Find personal data; without the setting `pii` only the kinds that no library is needed
         for.
         """
-        rules, secrets = self.memories.settings.pii, self.memories.redactors.secrets
-        data = (
-            PersonalData(rules.kinds, regions=rules.regions, table=rules.file)
-            if rules is not None
-            else PersonalData(WITHOUT_LIBRARIES)
-        )
+        redactors = self.memories.redactors
+        data, secrets = redactors.personal or PersonalData(WITHOUT_LIBRARIES), redactors.secrets
         return self._holding(lambda text: [kind for _, _, kind in data.spans(secrets(text))])
 
     def _holding(self, kinds: Callable[[str], Iterable[str]]) -> Evidence:

@@ -28,11 +28,13 @@ class Redactors(NamedTuple):
         save: to one that is to be stored; it may refuse one.
         mask: to one that is only searched with or logged.
         secrets: secrets alone, whatever the settings say of personal data.
+        personal: what finds personal data; None: the settings say nothing of it.
     """
 
     save: Redactor
     mask: Redactor
     secrets: Redactor
+    personal: PersonalData | None = None
 
 
 def check_gate(gate: Gate | None) -> None:
@@ -82,7 +84,7 @@ def choose_redactors(redact: Redactor | None, settings: MemorySettings) -> Redac
     data = PersonalData(rules.kinds, regions=rules.regions, table=rules.file)
     mask = data.after(redact)
     save = mask if rules.mode == "mask" else data.refusing(redact, dropped=rules.mode == "drop")
-    return Redactors(save, mask, redact)
+    return Redactors(save, mask, redact, data)
 
 
 def choose_models(

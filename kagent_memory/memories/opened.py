@@ -12,7 +12,7 @@ from typing import Any
 from .. import telemetry
 from ..concurrency import run_in_thread
 from ..errors import NotFound
-from ..ingestion import Enqueuer, JobHandlers, Providers, Worker
+from ..ingestion import JobHandlers, Providers, Worker
 from ..records import MAX_QUERY_CHARS, SEARCHED, Change, Filter, Memory, Mode, Scope
 from ..redaction import masked_id
 from ..retention.deliveries import Deliveries
@@ -72,13 +72,6 @@ class Opened:
         self.mode: Mode = "keyword" if self.vectors is None else "hybrid"
         self.deliveries = Deliveries(store.memories, clock)
         self.tokens = Tokens(store.tokens, settings.tenant, clock)
-        self.enqueuer = Enqueuer(
-            store,
-            self.providers,
-            redact=self.redactors.save,
-            max_bytes=settings.max_content_bytes,
-            clock=clock,
-        )
         self.handlers = JobHandlers(store, self.vectors, self.providers, settings, clock)
         self.worker = Worker(
             store.queue,

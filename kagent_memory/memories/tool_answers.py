@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, cast
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, Conflict, InvalidInput, NotFound
 from ..language.tokenizer import estimated_tokens
+from ..models.failures import kinds
 from ..models.prompts.escaping import escaped
 from ..models.prompts.fence import fenced_answer
 from ..records import DROPPED, Hit, Memory, Scope
@@ -125,11 +126,7 @@ def report(what: str, error: Exception) -> None:
     the operator has to change is said in words.
     """
     advice = f": {redact(str(error))}" if isinstance(error, ConfigurationError) else ""
-    causes = [error]
-    while isinstance(cause := causes[-1].__cause__, Exception) and len(causes) < 5:
-        causes.append(cause)
-    kinds = " from ".join(type(cause).__name__ for cause in causes)
-    log.warning("%s: memory unavailable (%s)%s", what, kinds, advice)
+    log.warning("%s: memory unavailable (%s)%s", what, kinds(error), advice)
 
 
 def affordable(entries: Sequence[Entry], budget_tokens: int, question: str = "") -> list[Entry]:

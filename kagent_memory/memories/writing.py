@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from ..checks import checked_text
 from ..concurrency import PORTION, each_aside, run_in_thread
 from ..errors import Conflict, InvalidInput, NotFound
-from ..ingestion.editing import edited, kept_fact, last_change, superseding, taken_back
+from ..ingestion.echoes import mask_recalled
+from ..ingestion.editing import (
+    checked_session_id,
+    edited,
+    kept_fact,
+    last_change,
+    superseding,
+    taken_back,
+)
+from ..ingestion.summaries import REUSING
+from ..ingestion.transcripts import batch_key, prepared, to_payload
 from ..records import (
     DROPPED,
     Change,
@@ -20,9 +31,10 @@ from ..records import (
     Message,
     Scope,
     Time,
+    new_id,
 )
 from ..retention.lifecycle import promoted, revised, to_memory
-from ..stores.values import Batch, Delivery
+from ..stores.values import Batch, Delivery, Job
 from .caller_vectors import with_brought
 from .opened import Opened
 from .types import Llm, Minutes, Vector, Who
@@ -70,24 +82,59 @@ class Writing(Opened):
             The job's id; None when there was nothing new.
         """
         with self.operation("upsert_memory", scope):
-            job = await self.enqueuer.queue(
-                scope,
-                messages,
-                session_id,
-                ended=ended,
-                save=save,
-                end_after_minutes=end_after_minutes,
-                compaction=compaction,
-                llm=llm,
+            session_id, queue = checked_session_id(session_id), self.store.queue
+            size = sum(len(str(message.text)) for message in messages)
+            max_bytes = self.settings.max_content_bytes
+            ready = await run_in_thread(
+                size, prepared, messages, session_id, self.redactors.save, max_bytes
             )
+            ingested = await self.store.memories.taken(
+                scope, session_id, [message.event_id for message in ready]
+            )
+            new = [message for message in ready if message.event_id not in ingested]
+            if any(message.recalled for message in new):
+                new = await run_in_thread(size, mask_recalled, new)
+            # who ends a session need not say so again
+            if end_after_minutes is not None and not compaction:
+                waiting = await queue.waiting(scope, "session_end", session_id)
+                compaction = waiting is not None and waiting.provider.startswith(f"{REUSING}+")
+            provider, model = self.providers.choose(scope, compaction=compaction, at_hand=llm)
+            now = self.clock()
+            job = Job(
+                id=new_id(now),
+                scope=scope,
+                kind="transcript",
+                session_id=session_id,
+                key=batch_key(new, session_id, ended=ended),
+                payload=to_payload(new, ended=ended),
+                provider=provider,
+                model=model,
+                run_after=now,
+                created_at=now,
+            )
+            jobs = [job] if save and (new or ended) else []
+            # the store adds these messages to those that wait already
+            if end_after_minutes is not None:
+                timer = replace(
+                    job,
+                    id=new_id(now),
+                    kind="session_end",
+                    key=session_id,
+                    payload=to_payload(new, ended=True),
+                    run_after=now + timedelta(minutes=end_after_minutes),
+                )
+                jobs.append(timer)
+            await self.store.enqueue(jobs)
         self.worker.wake(llm if isinstance(llm, str) else llm.name if llm else "")
-        return job
+        return job.id if job in jobs else None
 
     @verb("POST /sessions/end", durable=True)
     async def end_session(self, scope: Scope, session_id: str) -> None:
         """Run the session's armed timer now; harmless without one."""
-        await self.enqueuer.end_session(scope, session_id)
-        self.worker.wake()
+        timer = await self.store.queue.waiting(scope, "session_end", checked_session_id(session_id))
+        if timer is not None:
+            await self.store.enqueue([replace(timer, run_after=self.clock())])
+            self.worker.wake()
 
     @verb("POST /memories", durable=True)
     async def add(
