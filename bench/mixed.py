@@ -12,11 +12,11 @@ import asyncio
 import random
 import re
 import string
+import tomllib
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import mixed_notes as texts
 from conversations import Asked, Note
 from minilm import DEFAULT_CACHE, MiniLM
 from report import compare, embed_all, show, write
@@ -24,6 +24,7 @@ from systems import catalogue
 
 FIRST_DAY = datetime(2025, 1, 6, 9, tzinfo=UTC)
 Pair = tuple[Note, list[Asked]]
+TEXTS = tomllib.loads(Path(__file__).with_name("mixed_notes.toml").read_text("utf-8"))
 
 
 def data_set() -> dict[str, tuple[list[Note], list[Asked]]]:
@@ -69,7 +70,7 @@ def _misspelt(one: Asked, slips: random.Random) -> Asked | None:
 
 
 def _languages() -> Iterator[Pair]:
-    for number, (language, text, question) in enumerate(_rows(texts.LANGUAGES)):
+    for number, (language, text, question) in enumerate(_rows(TEXTS["languages"])):
         note = _note("languages", number, text, "me")
         yield note, [Asked(question, language, frozenset({note.key}))]
 
@@ -84,7 +85,7 @@ def _note(kind: str, number: int, text: str, author: str = "") -> Note:
 
 
 def _tickets() -> Iterator[Pair]:
-    for number, (component, symptom, asked, cause) in enumerate(_rows(texts.TICKETS)):
+    for number, (component, symptom, asked, cause) in enumerate(_rows(TEXTS["tickets"])):
         for round_, status in enumerate(("open", "fixed")):
             code = f"{component[:3].upper()}-{4100 + 37 * number + 11 * round_:05d}"
             version = f"v{2 + round_}.{number}.{(7 * number + round_) % 10}"
@@ -105,7 +106,7 @@ def _tickets() -> Iterator[Pair]:
 
 
 def _notes() -> Iterator[Pair]:
-    for number, (text, question) in enumerate(_rows(texts.NOTES)):
+    for number, (text, question) in enumerate(_rows(TEXTS["notes"])):
         note = _note("notes", number, f"{text}.", "me")
         key = frozenset({note.key})
         day = f"{note.at:%d %B %Y}".lstrip("0")
@@ -119,7 +120,7 @@ def _notes() -> Iterator[Pair]:
 
 
 def _code() -> Iterator[Pair]:
-    for number, (path, name, does, asked) in enumerate(_rows(texts.CODE)):
+    for number, (path, name, does, asked) in enumerate(_rows(TEXTS["code"])):
         note = _note("code", number, f"`{name}` in {path} {does}.", "reviewer")
         key = frozenset({note.key})
         parts = name.replace("_", " ")
@@ -138,7 +139,7 @@ def _code() -> Iterator[Pair]:
 
 def _how_tos() -> Iterator[Pair]:
     number = 0
-    for text, question in _rows(texts.HOW_TOS):
+    for text, question in _rows(TEXTS["how_tos"]):
         note = _note("how-tos", number, f"{text}.", "handbook")
         goal = text.partition(",")[0]
         yield (
@@ -153,7 +154,7 @@ def _how_tos() -> Iterator[Pair]:
             ],
         )
         number += 1
-    for positive, negative, question in _rows(texts.NEGATIONS):
+    for positive, negative, question in _rows(TEXTS["negations"]):
         yes = _note("how-tos", number, f"{positive}.", "handbook")
         no = _note("how-tos", number + 1, f"{negative}.", "handbook")
         yield (
@@ -171,7 +172,7 @@ def _how_tos() -> Iterator[Pair]:
 
 
 def _german() -> Iterator[Pair]:
-    for number, (text, question) in enumerate(_rows(texts.GERMAN)):
+    for number, (text, question) in enumerate(_rows(TEXTS["german"])):
         note = _note("german", number, f"{text}.", "ich")
         key = frozenset({note.key})
         told = " ".join(text.split()[-3:])
