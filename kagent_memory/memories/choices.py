@@ -43,25 +43,13 @@ def check_gate(gate: Gate | None) -> None:
     Raises:
         ConfigurationError: says what it takes.
     """
-    if not (gate is None or _is_gate(gate)):
-        raise ConfigurationError(
-            "gate takes an object with a plain method searches(text, *, tool=False, is_fact=None), "
-            f"not {gate!r}; see Memories.open."
-        )
-
-
-def _is_gate(gate: object) -> bool:
-    """Return True for an object whose method takes what a gate is asked with."""
     searches = getattr(gate, "searches", None)
-    if isinstance(gate, type) or not callable(searches) or inspect.iscoroutinefunction(searches):
-        return False
-    try:
-        inspect.signature(searches).bind("", tool=False, is_fact=None)
-    except TypeError:
-        return False
-    except ValueError:  # compiled functions tell no signature
-        return True
-    return True
+    fits = callable(searches) and not inspect.iscoroutinefunction(searches)
+    if gate is not None and (isinstance(gate, type) or not fits):
+        raise ConfigurationError(
+            f"gate takes an object with a plain method searches(text), not {gate!r}; see "
+            "Memories.open."
+        )
 
 
 def choose_redactors(redact: Redactor | None, settings: MemorySettings) -> Redactors:

@@ -165,8 +165,6 @@ class Memories(Writing, Forgetting, Running, Maintenance):
         explain: bool = False,
         deliver: bool = True,
         gate: bool = False,
-        tool: bool = False,
-        is_fact: bool | None = None,
         handover: bool = False,
         history: Sequence[Text] = (),
         budget_tokens: int | None = None,
@@ -191,10 +189,6 @@ class Memories(Writing, Forgetting, Running, Maintenance):
             deliver: count the hits as delivered.
             gate: let the gate answer nothing to a text that needs no memory; `degraded` says
                 "gated" then.
-            tool: tell the gate that the query is meant for a tool, so that it is not searched.
-            is_fact: tell the gate what a classifier of yours found: True: the query asks for
-                general knowledge and is held back unless it holds a personal word; False: it does
-                not; None: the gate's patterns decide.
             handover: the hits go to a model: there are none unless one of the first five has the
                 relevance that the setting `handover_floor` asks for.
             history: the last user turns, oldest first, to complete a vague query from; the last
@@ -243,9 +237,7 @@ class Memories(Writing, Forgetting, Running, Maintenance):
             models_until=until,
         )
         with self.operation("search_memory", *scopes, query=text) as span:
-            answer = (
-                await self.retriever.gated(search, tool=tool, is_fact=is_fact) if gate else None
-            )
+            answer = await self.retriever.gated(search) if gate else None
             if answer is None:
                 answer = await self.retriever.search(search)
             gated = GATED in answer.degraded

@@ -99,15 +99,8 @@ class Gate(Protocol):
     do.
     """
 
-    def searches(self, text: str, *, tool: bool = False, is_fact: bool | None = None) -> bool:
-        """Return True to search for `text`.
-
-        Args:
-            text: what the user says.
-            tool: the caller says that it is meant for a tool.
-            is_fact: the caller says that it asks for general knowledge (True), or that it does not
-                (False).
-        """
+    def searches(self, text: str) -> bool:
+        """Return True to search for `text`, which a user said."""
         ...
 
 
@@ -129,11 +122,11 @@ def is_known(
 
 @dataclass(frozen=True)
 class WordGate:
-    """Passes whatever is not small talk, general knowledge, or meant for a tool.
+    """Passes whatever is neither small talk nor general knowledge.
 
     When in doubt it searches: a needless search costs milliseconds, a missed one the answer. A
     message of more than 300 characters is always worth one. Words alone cannot tell "Who was Albert
-    Einstein?" from "Who was Anna Berg?"; a caller who can says `is_fact`.
+    Einstein?" from "Who was Anna Berg?", so it searches for both.
 
     Attributes:
         small_talk: phrases; a message made of nothing else is not searched.
@@ -145,21 +138,14 @@ class WordGate:
     general: Sequence[str] = GENERAL
     personal: Sequence[str] = PERSONAL
 
-    def searches(self, text: str, *, tool: bool = False, is_fact: bool | None = None) -> bool:
-        """False for tool queries, small talk, and general questions without a personal word.
-
-        Which questions are general is told by the patterns, unless `is_fact` says so.
-        """
-        if tool:
-            return False
-        if is_fact:
-            return bool(self._own.search(plain(text)))
+    def searches(self, text: str) -> bool:
+        """Return False for small talk, and general questions without a personal word."""
         if len(text.strip()) > MAX_CHARS:
             return True
         folded = plain(text)
         if not folded or self._chatting.fullmatch(folded):
             return False
-        return is_fact is False or not self.is_general(text) or bool(self._own.search(folded))
+        return not self.is_general(text) or bool(self._own.search(folded))
 
     def is_general(self, text: str) -> bool:
         """Return True if the text has the form of a question that an encyclopedia answers."""

@@ -107,15 +107,14 @@ class Retriever:
         has_vectors = self._embedder is not None or search.external_vector is not None
         return "hybrid" if has_vectors else "keyword"
 
-    async def gated(self, search: Search, *, tool: bool, is_fact: bool | None) -> Recall | None:
+    async def gated(self, search: Search) -> Recall | None:
         """Return the empty answer if the gate holds the query back; what the scopes know is
         searched in any form.
         """
         text, gate = search.text, self._gate
-        if not self._settings.gate or gate.searches(text, tool=tool, is_fact=is_fact):
+        if not self._settings.gate or gate.searches(text):
             return None
-        is_general = isinstance(gate, WordGate) and not (tool or is_fact) and gate.is_general(text)
-        if is_general and search.scopes:
+        if isinstance(gate, WordGate) and gate.is_general(text) and search.scopes:
             # to read the whole past is too much for a question whether to search at all
             views = await open_views(self._store, replace(search, as_of=None))
             terms = query_terms(text)

@@ -276,19 +276,18 @@ async def test_a_second_embedder_on_a_store_is_refused(store_uri: str, name: str
 
 
 class Blunt:
-    """What neither embeds nor lets through as it is asked to."""
+    """What does not embed as it is asked to."""
 
     name = "blunt"
 
     def embed(self, texts: Any, *, kind: str) -> Any: ...
-    def searches(self, text: str) -> bool: ...
 
 
 GIVEN: dict[str, tuple[str, Any, str]] = {
     "an embedder that is not async": ("embedding", Blunt(), r"needs an async method embed\(\)"),
     "a summary's class": ("summary", PassthroughSummary, "not PassthroughSummary"),
     "no rank": ("rank", 3, "rank: Input should be .*RankSettings.*, not 3"),
-    "a gate that takes the text alone": ("gate", Blunt(), r"searches\(text, \*, tool=False.*not "),
+    "a gate without searches": ("gate", Blunt(), r"searches\(text\), not "),
     "a gate's class": ("gate", WordGate, "not <class .*WordGate"),
     "a gate that is async": ("gate", AsyncMock(), "not <AsyncMock"),
     "no function": ("redact", "secrets", "redact: Input should be callable"),

@@ -93,9 +93,8 @@ def test_what_may_be_personal_is_searched(text: str) -> None:
     assert WordGate().searches(text)
 
 
-def test_the_caller_marks_tool_queries() -> None:
+def test_the_words_of_the_gate_are_its_caller_s() -> None:
     """The lists of words are arguments."""
-    assert not WordGate().searches("What did I buy?", tool=True)
     assert WordGate(small_talk=()).searches("hello")
     assert WordGate(general=()).searches("What is photosynthesis?")
     assert not WordGate(small_talk=("ahoy",)).searches("Ahoy!")

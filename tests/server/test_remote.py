@@ -79,7 +79,7 @@ async def test_every_verb_gives_what_the_store_would(remote: RemoteMemories, mem
         ("list", (SCOPE,), page),
         ("recall", ([SCOPE, replace(SCOPE, user="eve")], "coffee?"), {"deliver": False}),
         ("recall", (SCOPE, "tea?"), {"as_of": memories.clock(), "deliver": False}),
-        ("recall", (SCOPE, "coffee?"), {"gate": True, "tool": True}),
+        ("recall", (SCOPE, "coffee?"), {"gate": True}),
         ("recall", (SCOPE, ""), {"embedding": vector, "deliver": False}),
         ("forget", (SCOPE,), {**only, "dry_run": True}),
         ("prune", (), {"dry_run": True}),
