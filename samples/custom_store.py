@@ -81,7 +81,7 @@ class DictStore(MemoryStore, EmbeddingSpaces):
         await self.all()
         number = len(self._spaces) + 1
         space = EmbeddingSpace(number=number, name=name, dimensions=dimensions, probe=probe)
-        return self._spaces.setdefault(space.key, space)
+        return self._spaces.setdefault((name, dimensions), space)
 
     async def _kept(self, scope: Scope) -> Kept:
         await self.all()

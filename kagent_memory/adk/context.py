@@ -66,7 +66,7 @@ class Run:
         recalled = await self.memories.recall(
             reading, query, session_id=session.id, budget_tokens=budget_tokens, **options
         )
-        return affordable([of_hit(hit, own) for hit in recalled], budget_tokens, query)
+        return await affordable([of_hit(hit, own) for hit in recalled], budget_tokens, query)
 
 
 def ask_person(context: Context, question: str, memories: Sequence[Entry]) -> dict[str, Any] | None:

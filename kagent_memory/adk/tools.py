@@ -412,7 +412,7 @@ class ConfirmMemoryTool(_MemoryTool):
         if not ids:  # list what waits, newest first, as far as an answer may be long
             which = Filter(superseded="quarantined")
             page = await memories.list(scope, filter=which, limit=MAX_WAITING)
-            listed = affordable(
+            listed = await affordable(
                 [of_memory(memory) for memory in page.memories], DEFAULT_ANSWER_TOKENS
             )
             more = page.cursor is not None or len(listed) < len(page.memories)

@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from ..concurrency import run_in_thread
+from ..concurrency import LONG, run_in_thread
 from ..errors import Conflict, ModelError, StoreError
 from ..models.llm import Llm, Meter
 from ..records import Change, Fact, Filter, Memory, Message, Scope
@@ -31,7 +31,7 @@ from ..stores.view import MemoriesView, View
 from .answers import SESSION_SUMMARY, Decision, storable
 from .consolidation import merge
 from .echoes import without_recalled
-from .planner import MIN_REPLACED, Plan, decide, size_of
+from .planner import MIN_REPLACED, Plan, decide
 from .providers import Providers, ProviderUnavailable
 from .sessions import source_changes, tiered
 from .summary_provider import PassthroughSummary, SummaryProvider, Transcript
@@ -272,12 +272,12 @@ class JobHandlers:
             plan.take(new, near, {} if by_rule else learnt.decided)
             return plan
 
-        plan = await run_in_thread(size_of(new, near), planned)
+        plan = await run_in_thread(LONG, planned)
         if plan.is_late:
             past = Filter(superseded="only")
             older = pages(memories, scope, past, now=now)
             history = [memory async for page in older for memory in page]
-            plan = await run_in_thread(size_of(new, near), planned, history)
+            plan = await run_in_thread(LONG, planned, history)
         if plan.replaceable < 0:
             message = "%d memories more than one job may supersede stay beside new facts."
             logger.warning(message, -plan.replaceable)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from ..concurrency import run_in_thread
+from ..concurrency import LONG, run_in_thread
 from ..language.tokenizer import EDGES, JOINING_WORDS, tokens
 from ..models.llm import Llm
 from ..models.prompts import batches, filled, prompt
@@ -46,7 +46,7 @@ async def decide(new: Sequence[Memory], near: Near, llm: Llm | None) -> dict[int
     decided: dict[int, Decision] = {}
     if llm is None:
         return decided
-    texts, offered = await run_in_thread(size_of(new, near), _shown, new, near)
+    texts, offered = await run_in_thread(LONG, _shown, new, near)
     for batch in batches(texts, lambda name: len(texts[name])):
         facts = "\n".join(texts[name] for name in batch)
         request = filled(prompt("consolidate_facts"), facts=facts)
@@ -81,12 +81,6 @@ def _shown(
         if lines:
             texts[name] = f"{name}: {_line(fact)}{lines}"
     return texts, offered
-
-
-def size_of(new: Sequence[Memory], near: Near) -> int:
-    """Return about how many characters a plan has to read."""
-    shown = (memory for neighbours in near.values() for memory, _ in neighbours)
-    return sum(len(memory.content) for memory in (*new, *shown))
 
 
 def _stands_alone(memory: Memory) -> bool:

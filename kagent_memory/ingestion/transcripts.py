@@ -19,6 +19,7 @@ from ..records import Fact, Message
 from ..redaction import Redactor
 from ..redaction import redact as mask_secrets
 from ..redaction.personal_data import PersonalDataRefused
+from .echoes import mask_recalled
 from .editing import checked_fact, fitting
 
 logger = logging.getLogger(__name__)
@@ -32,7 +33,8 @@ _MESSAGE = TypeAdapter(Message)
 def prepared(
     messages: Sequence[Message], session_id: str, redact: Redactor, max_bytes: int
 ) -> list[Message]:
-    """Return the messages as they may be queued: checked, masked, each with an event id.
+    """Return the messages as they may be queued: checked, masked, without what memory had said,
+    each with an event id.
 
     Those whose personal data is not kept are left out.
 
@@ -74,7 +76,7 @@ def prepared(
         except PersonalDataRefused as error:
             if not error.dropped:
                 logger.warning("A message of session %s is not saved. %s", session_id, error)
-    return ready
+    return mask_recalled(ready) if any(message.recalled for message in ready) else ready
 
 
 def _checked_fields(

@@ -114,11 +114,7 @@ def with_token(
 
 async def to_decide(memories: Sequence[Memory]) -> list[Entry]:
     """Return memories as somebody reads them who decides about them: cut where they are long."""
-
-    def cut() -> list[Entry]:
-        return [affordable([of_memory(memory)], SHOWN_TOKENS)[0] for memory in memories]
-
-    return await run_in_thread(sum(len(memory.content) for memory in memories), cut)
+    return [(await affordable([of_memory(memory)], SHOWN_TOKENS))[0] for memory in memories]
 
 
 def report(what: str, error: Exception) -> None:
@@ -129,12 +125,19 @@ def report(what: str, error: Exception) -> None:
     log.warning("%s: memory unavailable (%s)%s", what, kinds(error), advice)
 
 
-def affordable(entries: Sequence[Entry], budget_tokens: int, question: str = "") -> list[Entry]:
+async def affordable(
+    entries: Sequence[Entry], budget_tokens: int, question: str = ""
+) -> list[Entry]:
     """Return those that the budget allows for, in order, as a model will read them.
 
     Of a long memory the passage that fits the question is taken, and its sources and labels are
     left out where only the memory fits. If none fits, the first is cut down to the budget.
     """
+    size = sum(len(entry["text"]) for entry in entries)
+    return await run_in_thread(size, _affordable, entries, budget_tokens, question)
+
+
+def _affordable(entries: Sequence[Entry], budget_tokens: int, question: str) -> list[Entry]:
     most = max(PASSAGE_TOKENS, budget_tokens // max(1, len(entries)))
     kept: list[Entry] = []
     left = budget_tokens

@@ -10,7 +10,6 @@ from typing import Any
 from ..checks import checked_text
 from ..concurrency import PORTION, each_aside, run_in_thread
 from ..errors import Conflict, InvalidInput, NotFound
-from ..ingestion.echoes import mask_recalled
 from ..ingestion.editing import (
     checked_session_id,
     edited,
@@ -92,8 +91,6 @@ class Writing(Opened):
                 scope, session_id, [message.event_id for message in ready]
             )
             new = [message for message in ready if message.event_id not in ingested]
-            if any(message.recalled for message in new):
-                new = await run_in_thread(size, mask_recalled, new)
             # who ends a session need not say so again
             if end_after_minutes is not None and not compaction:
                 waiting = await queue.waiting(scope, "session_end", session_id)

@@ -17,7 +17,6 @@ from urllib.parse import quote
 from typing_extensions import TypedDict, override
 
 from ..checks import json_text
-from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, KagentMemoryError, NotFound, StoreError, error_class
 from ..memories.audit import DEFECTS, Audit
 from ..memories.diagnosis import Diagnosis, bad
@@ -350,5 +349,5 @@ def _named(scope: Mapping[str, str]) -> dict[str, str]:
 
 async def _pieces(path: Path) -> AsyncIterator[bytes]:
     with opened(path) as file:
-        while piece := await run_in_thread(PIECE, file.read, PIECE):
+        while piece := file.read(PIECE):
             yield piece

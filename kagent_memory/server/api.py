@@ -179,7 +179,7 @@ async def _spool(request: Request, path: Path) -> None:
     """Write a body to a file, because the import reads it twice."""
     with path.open("wb", WRITTEN_AT_ONCE) as file:
         async for piece in request.stream():
-            await run_in_thread(LONG, file.write, piece)
+            file.write(piece)
 
 
 async def _arguments(verb: Verb, request: Request) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from ..errors import InvalidInput, KagentMemoryError, NotFound
 from ..memories import Memories
 from ..memories.caller_vectors import nearest
 from ..memories.reading import each_memory
-from ..records import Memory, Scope
+from ..records import Scope
 from .auth import Caller
 from .dependencies import caller_of, memories_of
 from .kagent_wire import (
@@ -36,8 +36,6 @@ from .kagent_wire import (
     named_of,
     search_of,
 )
-
-SORTED_CHARS = 10  # what sorting one memory costs, as `run_in_thread` counts
 
 
 def _names(agent_name: str) -> tuple[str, ...]:
@@ -107,14 +105,10 @@ async def search(memories: Memories, caller: Caller, asked: Search) -> dict[str,
 
 async def list_all(memories: Memories, caller: Caller, asked: Named) -> dict[str, Any]:
     """Return all memories of an agent and a user, the most delivered first."""
-    rows: list[Memory] = []
+    rows: list[dict[str, Any]] = []
     for scope in _scopes(memories, caller, asked):
-        rows += [memory async for memory in each_memory(memories, scope)]
-
-    def written() -> list[dict[str, Any]]:
-        return [listed(row) for row in sorted(rows, key=lambda row: -row.usage.delivered)]
-
-    return {"memories": await run_in_thread(len(rows) * SORTED_CHARS, written)}
+        rows += [listed(memory) async for memory in each_memory(memories, scope)]
+    return {"memories": sorted(rows, key=lambda row: -row["access_count"])}
 
 
 async def delete(memories: Memories, caller: Caller, asked: Named) -> dict[str, Any]:

@@ -33,7 +33,6 @@ from starlette.types import Scope as Connection
 
 from .. import __version__
 from ..checks import parsed_time
-from ..concurrency import run_in_thread
 from ..errors import ConfigurationError
 from ..memories import Memories
 from ..memories.tool_answers import (
@@ -164,10 +163,7 @@ async def _forget(
 
 
 async def _fenced(entries: Sequence[Entry]) -> Answer:
-    def escape() -> Answer:
-        return fenced_answer(affordable(entries, DEFAULT_ANSWER_TOKENS))
-
-    return await run_in_thread(sum(len(entry["text"]) for entry in entries), escape)
+    return fenced_answer(await affordable(entries, DEFAULT_ANSWER_TOKENS))
 
 
 def _tool(
