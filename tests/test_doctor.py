@@ -124,7 +124,7 @@ async def test_a_server_that_is_away_is_a_finding() -> None:
 
     def answer(request: httpx.Request) -> httpx.Response:
         if request.url.path.endswith("/info"):
-            return httpx.Response(200, json={"mode": "keyword"})
+            return httpx.Response(200, json={"mode": "keyword", "models": []})
         raise httpx.ConnectError("away")
 
     transport = httpx.MockTransport(answer)

@@ -247,7 +247,7 @@ class Forgetting(Opened):
         """Return what was forgotten of a tenant, oldest first, without any of its content.
 
         Args:
-            tenant: which one; None: the setting's.
+            tenant: which one; None: the setting's; through a server the token's, or the server's.
             after: only receipts with a higher number.
             limit: how many at most.
         """

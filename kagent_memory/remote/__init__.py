@@ -5,15 +5,14 @@ no embedder.
 from __future__ import annotations
 
 import json
-import logging
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NotRequired, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
+from pydantic import TypeAdapter
 from typing_extensions import TypedDict, override
 
 from ..checks import json_text
@@ -24,21 +23,17 @@ from ..memories.memories import Memories
 from ..memories.opened import without_secrets
 from ..memories.transfer import Imported, opened
 from ..memories.verbs import Verb
-from ..records import Fact, Mode, Scope
+from ..records import Mode, Scope
 from ..settings import PREFIX, MemorySettings, compose, scheme_of
 from ..stores.values import ForgottenTenant
 
 if TYPE_CHECKING:
     import httpx
-    from pydantic import TypeAdapter
 
-logger = logging.getLogger(__name__)
-
-SCHEMES = ("http", "https")
 ANSWER_SECONDS = 60.0
 MAX_DRAIN_SECONDS = 30.0
 PIECE = 2**18  # bytes of a file that are sent at once
-OWN_SETTINGS = frozenset({"tenant", "token"})
+OWN_SETTINGS = frozenset({"tenant", "token", "llm"})
 OWN_VARIABLES = {f"{PREFIX}{name}" for name in ("URI", "TENANT", "TOKEN")}
 
 
@@ -49,8 +44,8 @@ def is_remote(uri: str | None) -> bool:
     Raises:
         ConfigurationError: not a URI.
     """
-    named = (os.environ.get("KAGENT_MEMORY_URI") or "") if uri is None else uri
-    return scheme_of(named) in SCHEMES
+    named = os.environ.get("KAGENT_MEMORY_URI", "") if uri is None else uri
+    return scheme_of(named) in ("http", "https")
 
 
 async def open_memories(uri: str | None = None, **options: Any) -> Memories:
@@ -60,27 +55,26 @@ async def open_memories(uri: str | None = None, **options: Any) -> Memories:
         ConfigurationError: a setting does not fit.
         StoreError: the database or server cannot be reached.
     """
-    if is_remote(uri):
-        return await RemoteMemories.open(uri, **options)
-    return await Memories.open(uri, **options)
+    kind = RemoteMemories if is_remote(uri) else Memories
+    return await kind.open(uri, **options)
 
 
 class Info(TypedDict):
     """A server's description of itself: how it searches, and which models it makes for callers."""
 
     mode: Mode
-    models: NotRequired[Sequence[str]]
-    needs_model: NotRequired[bool]
+    models: Sequence[str]
 
 
 class RemoteMemories(Memories):
     """A server's memories."""
 
+    _info: Info
+
     def __init__(self, client: httpx.AsyncClient, location: str, settings: MemorySettings) -> None:
         self._client = client
         self.location = location
         self.settings = settings
-        self._info: Info = {"mode": "keyword"}
 
     @classmethod
     async def open(
@@ -99,8 +93,8 @@ class RemoteMemories(Memories):
             transport: httpx's; None: the network.
             **options: what `Memories.open` takes. Only the settings `tenant` and `token` and
                 `llm=False` count here, the others are the server's: one that is given, in
-                `settings` or the URI too, is refused, and one of the environment is warned of.
-                `resolve_llm` is ignored, as the server finds models itself.
+                `settings` or the URI too, is refused, and one of the environment is ignored, as is
+                `resolve_llm`: the server finds models itself.
 
         Raises:
             ConfigurationError: an option that only a server can have is given, or the token does
@@ -108,39 +102,30 @@ class RemoteMemories(Memories):
             StoreError: the server cannot be reached.
         """
         import httpx
-        from pydantic import TypeAdapter
 
         options.pop("resolve_llm", None)
-        passed = {name: value for name, value in options.items() if value is not None}
-        own = {name: value for name, value in passed.items() if _is_own(name, value)}
+        given = {name: value for name, value in options.items() if value is not None}
+        own = {name: given.pop(name) for name in OWN_SETTINGS & given.keys()}
         environ = {name: os.environ[name] for name in OWN_VARIABLES & os.environ.keys()}
         bare, composed = compose(uri, settings, own, environ)
-        location, changed = without_secrets(bare), composed.differences(MemorySettings())
-        foreign = [
-            name for name, value in {**passed, **changed}.items() if not _is_own(name, value)
-        ]
+        location = without_secrets(bare)
+        foreign = {*composed.differences(MemorySettings()), *given} - OWN_SETTINGS
+        if composed.llm:
+            foreign.add("llm")
         if foreign:
             raise ConfigurationError(
                 f"{', '.join(foreign)}: set this where the server {location} is started."
             )
-        # Kubernetes makes further variables, of services' names
-        named = {f"{PREFIX}{setting.name.upper()}" for setting in fields(composed)}
-        others = sorted(named & os.environ.keys() - environ.keys())
-        if others and settings is None:
-            logger.warning(
-                "The server %s has settings of its own; these of the environment have no effect "
-                "here: %s.",
-                location,
-                ", ".join(others),
-            )
         headers = {"authorization": f"Bearer {composed.token}"} if composed.token else {}
         try:
-            base = httpx.URL(f"{bare.rstrip('/')}/api/v1")
+            client = httpx.AsyncClient(
+                base_url=f"{bare.rstrip('/')}/api/v1",
+                headers=headers,
+                timeout=ANSWER_SECONDS,
+                transport=transport,
+            )
         except httpx.InvalidURL as error:
             raise ConfigurationError(f"Invalid server URI: {error}.") from error
-        client = httpx.AsyncClient(
-            base_url=base, headers=headers, timeout=ANSWER_SECONDS, transport=transport
-        )
         memories = cls(client, location, composed)
         try:
             memories._info = await memories._read(TypeAdapter(Info), "GET", "/info")
@@ -213,33 +198,19 @@ class RemoteMemories(Memories):
     async def _remember(self, verb: Verb, arguments: dict[str, Any]) -> str | None:
         llm = arguments.pop("llm", None)
         name = getattr(llm, "name", llm)
-        if name and self.settings.llm is not False:
-            if self._info.pop("needs_model", False):
-                logger.warning(
-                    "The server %s has no model of its own: facts are extracted where a worker can "
-                    "make %r, and sessions are stored as said otherwise. Start it with "
-                    "KAGENT_MEMORY_LLM, or open this service with llm=False.",
-                    self.location,
-                    name,
-                )
-            if name in self._info.get("models", (name,)):
-                arguments["llm"] = name
+        # one that the operator does not offer would be refused
+        if name and self.settings.llm is not False and name in self._info["models"]:
+            arguments["llm"] = name
         return await self._send(verb, arguments)
 
     async def _forget_tenant(self, verb: Verb, arguments: dict[str, Any]) -> ForgottenTenant:
         is_part = arguments.get("limit") is not None
         return await (self._send(verb, arguments) if is_part else verb.function(self, **arguments))
 
-    async def _receipts(self, verb: Verb, arguments: dict[str, Any]) -> Any:
-        if arguments.get("tenant") is None:
-            arguments["tenant"] = self.settings.tenant or None
-        return await self._send(verb, arguments)
-
     async def _audit(self, verb: Verb, arguments: dict[str, Any]) -> Audit:
-        if not isinstance(arguments.get("scope"), Scope):  # a server audits one at a time
-            return await verb.function(self, **arguments)
-        # for no defect that only a server of another version knows
-        return await self._send(verb, {"defects": DEFECTS, **arguments})
+        # a server audits one at a time; for no defect that only one of another version knows
+        is_one, known = isinstance(arguments.get("scope"), Scope), {"defects": DEFECTS, **arguments}
+        return await (self._send(verb, known) if is_one else verb.function(self, **arguments))
 
     async def _check(self, verb: Verb, arguments: dict[str, Any]) -> Sequence[Diagnosis]:
         server = Diagnosis("server", "ok", f"{self.location} answers.")
@@ -260,33 +231,26 @@ class RemoteMemories(Memories):
         return False
 
     async def _export(self, verb: Verb, arguments: dict[str, Any]) -> AsyncGenerator[str]:
-        path, query, _ = _request(verb, arguments)
-        last = ""
-        async with self._answer(verb.method, path, query) as answer:
+        line = ""
+        async with self._answer(verb.method, *_request(verb, arguments)) as answer:
             async for line in answer.aiter_lines():
                 yield line
-                last = line
-        if not last.startswith('{"end"'):
+        if not line.startswith('{"end"'):
             raise StoreError(f"The export of {self.location} was cut off; call it again.")
 
     async def _import_(self, verb: Verb, arguments: dict[str, Any]) -> Imported:
         path, query, _ = _request(verb, arguments)
         progress, content = arguments.get("progress"), _pieces(Path(arguments["path"]))
-        done: Imported | None = None
         async with self._answer(verb.method, path, query, content) as answer:
             async for line in answer.aiter_lines():
                 event = json.loads(line)
                 if "error" in event:
                     raise _error_of(200, json.dumps(event["error"]), self.location)
                 if "imported" in event:
-                    done = verb.answer.validate_python(event["imported"])
-                elif progress is not None:
+                    return verb.answer.validate_python(event["imported"])
+                if progress is not None:
                     progress(event["done"])
-        if done is None:
-            raise StoreError(
-                f"The import into {self.location} was cut off; call it again to continue."
-            )
-        return done
+        raise StoreError(f"The import into {self.location} was cut off; call it again to continue.")
 
 
 def _error_of(status: int, problem: str | bytes, location: str) -> KagentMemoryError:
@@ -296,17 +260,11 @@ def _error_of(status: int, problem: str | bytes, location: str) -> KagentMemoryE
             f"{location} requires a valid token: set KAGENT_MEMORY_TOKEN or token=."
         )
     try:
-        told = json.loads(problem)
+        told = TypeAdapter(dict[str, Any]).validate_json(problem)
     except ValueError:  # no server of ours
-        told = None
-    fields = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
-    kind = error_class(str(fields.get("type", "")).rpartition(":")[2])
-    return kind(str(fields.get("detail") or f"The server {location} answered {status}."))
-
-
-def _is_own(name: str, value: object) -> bool:
-    """Return True for a setting that counts where a server is called."""
-    return name in OWN_SETTINGS or (name == "llm" and value is False)
+        told = {}
+    kind = error_class(str(told.get("type")).rpartition(":")[2])
+    return kind(str(told.get("detail") or f"The server {location} answered {status}."))
 
 
 def _request(verb: Verb, arguments: Mapping[str, Any]) -> tuple[str, dict[str, str], bytes | None]:
@@ -315,28 +273,23 @@ def _request(verb: Verb, arguments: Mapping[str, Any]) -> tuple[str, dict[str, s
     Raises:
         InvalidInput: an argument holds what JSON cannot hold.
     """
-    items: list[Fact | str] = arguments.get("items", [])
-    metadata = [item.metadata for item in items if isinstance(item, Fact)]
-    for data in (arguments.get("metadata"), *metadata):
-        if isinstance(data, Mapping):  # a time in it would become a text
-            json_text({**data}, "The metadata")
+    held = [getattr(item, "metadata", None) for item in arguments.get("items", ())]
+    for metadata in (arguments.get("metadata"), *held):
+        json_text(metadata, "The metadata")  # a time in it would become a text
     values = verb.written(arguments)
-    query: dict[str, str] = {}
-    if isinstance(arguments.get("scope"), Scope):
-        query |= _named(values.pop("scope"))
-    elif "scope" in values:
-        several: list[dict[str, str]] = (
-            [values["scope"]] if "tenant" in values["scope"] else values["scope"]
-        )
-        values["scope"] = [_named(scope) for scope in several]
+    is_one = isinstance(arguments.get("scope"), Scope)
+    query = _named(values.pop("scope")) if is_one else {}
+    if "scope" in values:
+        scope: Any = values["scope"]
+        values["scope"] = _named(scope) if "tenant" in scope else [*map(_named, scope)]
     in_path = [name for name in values if f"{{{name}}}" in verb.path]
     path = verb.path.format(**{name: quote(values.pop(name), safe="") for name in in_path})
     if verb.in_query:
-        texts = {
+        query |= {
             name: value if isinstance(value, str) else json.dumps(value)
             for name, value in values.items()
         }
-        return path, {**query, **texts}, None
+        return path, query, None
     return path, query, json_text(values, "The request", compact=True).encode()
 
 
