@@ -175,7 +175,9 @@ class MemoryStore(ABC):
         """
         memories = [whole.memory for whole in await self.whole(scope, query.ids)]
         embedded: Mapping[str, Vector] = {}
+        brief: Sequence[str] = ()
         if query.lacking is not None:
+            brief = ("short_term",)
             ids = [memory.id for memory in memories]
             embedded = await self.vectors(scope, query.lacking, ids)
         is_seen = is_visible if query.ids is None and query.lacking is None else is_searched
@@ -187,7 +189,7 @@ class MemoryStore(ABC):
         found = [
             memory
             for memory in memories
-            if is_seen(memory, query.now, query.filter.superseded)
+            if is_seen(memory, query.now, query.filter.superseded or memory.state in brief)
             and matches_filter(query.filter, memory)
             and (query.slots is None or slot_of(memory) in query.slots)
             and memory.id not in embedded

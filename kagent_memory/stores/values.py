@@ -83,14 +83,16 @@ held it back.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryQuery:
     """Which visible memories of a scope are read, in which order: at most one of ids, slots and
-    lacking.
+    lacking, which come without other conditions than here.
 
     Attributes:
         now: when they are visible.
         filter: lets them through.
-        ids: these alone, kept turns too.
-        slots: those with subject and attribute in one of these (`tokenizer.slot`), no turns.
-        lacking: those without a vector of the embedding space of this number, kept turns too.
+        ids: these alone, kept turns too, in any order and state that the filter names.
+        slots: those with subject and attribute in one of these (`tokenizer.slot`), no turns, oldest
+            first, up to the limit.
+        lacking: those without a vector of the embedding space of this number, kept turns and
+            short-term ones too, oldest first, up to the limit.
         order: by the time they were made, ties by id.
         after: the time and the id of the one before the first.
         limit: how many at most.

@@ -49,6 +49,7 @@
 SELECT * FROM remembered
 WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
     AND (state IN ('active', 'source') OR :superseded)
+    AND (:state IS NULL OR state = :state)
     AND (pinned OR expires_at IS NULL OR expires_at > :now)
 
 -- name: stored_memories

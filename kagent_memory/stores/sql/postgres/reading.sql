@@ -38,6 +38,7 @@
 SELECT m.*
 FROM {wanted_memories} AS m
 WHERE (m.state IN ('active', 'source') OR %(superseded)s)
+    AND (%(state)s::text IS NULL OR m.state = %(state)s::text)
     AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
 
 -- name: stored_memories
