@@ -112,9 +112,8 @@ async def asked(scope: Scope, embedder: MiniLM | None) -> list[Question]:
         scope.vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     questions: list[Question] = []
     for one in scope.talk.asked:
-        search = Search(
-            scopes=(), text=one.question, question=Asked.read(one.question, NOW), now=NOW
-        )
+        question = Asked.read(one.question, NOW)
+        search = Search(scopes=(), text=one.question, question=question, now=NOW, explain=True)
         view: Any = SimpleNamespace(index=scope.index, visible=scope.visible, seen=scope.visible)
         search.view, search.dated = view, scope.dated(search.question)
         undated = search.question.undated if search.dated.size else None
@@ -125,12 +124,15 @@ async def asked(scope: Scope, embedder: MiniLM | None) -> list[Question]:
         if embedder is not None:
             (vector,) = await embedder.embed([dense_text(one.question, matches)], kind="query")
             nearest = scope.nearest(vector)
-        found = rank(search, matches, Near(nearest, nearest), UNITS)
-        places = np.sort(found.order)
-        nothing = np.zeros(len(found.table.rows))
-        signs = np.stack([found.signs.get(name, nothing) for name in SIGNS], axis=1)[places]
+        found, _ = rank(search, matches, Near(nearest, nearest), UNITS)
+        found.sort()
+        added = [hit.why["scores"] for hit in found]
+        # a rare name doubles the highest score, of which the signs are shares
+        whole = 2.0 if any("exact" in scores for scores in added) else 1.0
+        signs = np.array([[whole * scores.get(name, 0.0) for name in SIGNS] for scores in added])
+        signs = signs.reshape(-1, len(SIGNS))
         evidence = {scope.ids[key] for key in one.evidence}
-        answers = scope.index.ids_of(found.table.rows[places])
+        answers = scope.index.ids_of(np.array([hit.row for hit in found], np.int64))
         held = np.array([id in evidence for id in answers], bool)
         questions.append(Question(scope.talk.user, signs, held, len(evidence)))
     return questions

@@ -75,30 +75,15 @@ class StoreEmbedder:
         )
 
     async def check(self) -> None:
-        """Compare the embedder's name with what the store holds, and warn while one replaces
-        another.
+        """Compare the embedder's name with what the store holds.
 
         Raises:
             ConfigurationError: the store holds another embedder's vectors.
         """
-        names = {space.state: space.name for space in await self._held()}
-        current = names.get("current", self.name)
-        coming = names.get("filling", current)
-        if coming != current:
-            logger.warning(
-                "The vectors of %r are being replaced by those of %r. Open the store with "
-                "embedding=%r until that is done, so that searches lack nothing, and with "
-                "embedding=%r from then on.",
-                current,
-                coming,
-                current,
-                coming,
-            )
+        await self._held()
 
-    async def _held(self, dimensions: int | None = None) -> Sequence[EmbeddingSpace]:
-        """Return the store's own embedding spaces, if this embedder's is among them or there is
-        none yet.
-        """
+    async def _held(self, dimensions: int | None = None) -> None:
+        """Check that this embedder's space is among the store's own, or that there is none yet."""
         spaces = [
             space
             for space in await self._store.memories.spaces.all()
@@ -110,7 +95,7 @@ class StoreEmbedder:
             if space.name == self.name and dimensions in (None, space.dimensions)
         ]
         if not spaces or any(space.state != "retired" for space in own):
-            return spaces
+            return
         there = next((space for space in spaces if space.state == "current"), spaces[0])
         named = f"{self.name!r}" + (f" ({dimensions} dimensions)" if dimensions else "")
         width = f" and dimensions={there.dimensions}" if there.name == self.name else ""

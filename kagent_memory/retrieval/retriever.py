@@ -21,7 +21,7 @@ from .embedding_spaces import StoreEmbedder, blended
 from .query import Gate, WordGate, is_known
 from .question import UNRELATED, Question, identifiers, is_small, trust
 from .ranking import RankSettings
-from .ranking.rank import Ranked, Ranking, rank
+from .ranking.rank import Ranked, rank
 from .ranking.selection import handed_over, select, with_sources
 from .ranking.table import Near
 from .search import HelpingModel, Search, rewrite
@@ -94,7 +94,7 @@ class Retriever:
         matches, trimmed = await run_in_thread(size, by_words, search, texts)
         near = await self._by_meaning(search, matches, trimmed)
         ranking = await run_in_thread(search.size, rank, search, matches, near, self._rank)
-        hits, left_out = await self._select(search, ranking)
+        hits, left_out = await self._select(search, *ranking)
         if search.explain:
             left_out |= await search.view.exclusions(search.terms, search.filter)
         if not near.trimmed.rows.size and (search.degraded or (hits and mode == "hybrid")):
@@ -169,7 +169,7 @@ class Retriever:
         return Near(trimmed=lists[-1], full=lists[0])
 
     async def _select(
-        self, search: Search, ranking: Ranking
+        self, search: Search, ranked: list[Ranked], left_out: Mapping[int, Exclusion]
     ) -> tuple[tuple[Hit, ...], dict[int, Exclusion]]:
         """Return the hits, and what was left out why; read further down the ranking until there are
         enough.
@@ -177,7 +177,7 @@ class Retriever:
         limit = search.limit
         wanted = max(limit + SPARE, MAX_RERANKED if self._reranker else 0)
         while True:
-            head = ranking.best(wanted, explain=search.explain)
+            head = ranked[:wanted]
             known = await search.view.memories([hit.row for hit in head])
             # what was edited since the view was taken may no longer fit
             memories = {
@@ -186,10 +186,10 @@ class Retriever:
                 if matches_filter(search.filter, memory)
             }
             order = await self._reranked(search, head, memories)
-            kept, left_out = await run_in_thread(search.size, select, search, order, memories)
+            kept, others = await run_in_thread(search.size, select, search, order, memories)
             # duplicates that fell together leave room for what stood further down
             short_on_purpose = search.budget_tokens and len(head) >= limit
-            if len(kept) >= limit or wanted >= len(ranking) or short_on_purpose:
+            if len(kept) >= limit or wanted >= len(ranked) or short_on_purpose:
                 break
             wanted *= 4
         kept, memories = await with_sources(search, kept, memories)
@@ -197,7 +197,7 @@ class Retriever:
             sum(len(memory.content) for memory in memories.values()) if search.budget_tokens else 0
         )
         hits = await run_in_thread(size, handed_over, search, kept, memories)
-        return tuple(hits.values()), {**ranking.left_out, **left_out}
+        return tuple(hits), {**left_out, **others}
 
     async def _reranked(
         self, search: Search, ranked: list[Ranked], memories: Mapping[int, Memory]

@@ -11,10 +11,9 @@ import numpy as np
 
 from ..errors import ModelError
 from ..language.tokenizer import index_terms
-from ..records import Memory, Scope, Vector
+from ..records import Memory, Scope
 from ..stores.base import MemoryStore
 from ..stores.planning import slot_of
-from ..stores.spaces import EmbeddingSpace
 from ..stores.values import MemoryQuery, TextMatches
 from ..stores.view import View
 from .embedding_spaces import StoreEmbedder
@@ -31,20 +30,15 @@ async def neighbours(view: View, vectors: StoreEmbedder | None, memories: Sequen
 
     An embedder that is down leaves the text leg. Kept turns are no neighbours of facts.
     """
-    space: EmbeddingSpace | None = None
-    own_vectors: Mapping[str, Vector] = {}
+    facts = view.without_turns()
+    nearest: Mapping[str, Sequence[tuple[str, float]]] = {}
     if vectors is not None and memories:
         try:
             space, own_vectors = await vectors.embed_memories(view.scope, memories)
+            near = await facts.nearest(space.number, [*own_vectors.values()], limit=NEAREST)
+            nearest = dict(zip(own_vectors, near, strict=True))
         except ModelError as error:
             logger.warning("Looking for similar memories by words only: %s", error)
-    facts = view.without_turns()
-    near = (
-        await facts.nearest(space.number, list(own_vectors.values()), limit=NEAREST)
-        if space and own_vectors
-        else []
-    )
-    nearest = dict(zip(own_vectors, near, strict=True))
     queries = [f"{memory.content} {memory.attribute or ''}" for memory in memories]
     matches = await facts.texts(queries, limit=NEAREST)
     likeness = [
@@ -76,8 +70,10 @@ async def current(
     stored.
     """
     ids = {memory.id for neighbours in near.values() for memory, _ in neighbours}
-    known = dict(await store.get(scope, list(ids), now=now))
-    known |= {memory.id: memory for memory in others}
+    known = {
+        **await store.get(scope, list(ids), now=now),
+        **{memory.id: memory for memory in others},
+    }
     slots = {place: slot for place, memory in enumerate(memories) if (slot := slot_of(memory))}
     query = MemoryQuery(slots=list(slots.values()), order="oldest", now=now)
     filling = await store.select(scope, query) if slots else ()
@@ -85,7 +81,7 @@ async def current(
     for memory in (*filling, *others):
         holders[slot_of(memory) or ""].append(memory)
     near_facts: dict[int, list[tuple[Memory, float]]] = {}
-    for place in {**dict.fromkeys(near), **slots}:
+    for place in near.keys() | slots.keys():
         ones = near.get(place, ())
         alike = {each.id: (known[each.id], value) for each, value in ones if each.id in known}
         for holder in holders[slots[place]] if place in slots else ():

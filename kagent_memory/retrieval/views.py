@@ -31,6 +31,7 @@ MAX_PAST = 50_000  # memories that a search of the past reads
 READ_AT_ONCE = 500
 MAX_SHORT_TERM = 50  # of one session, its newest
 
+Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
@@ -115,7 +116,7 @@ class ManyViews:
     ) -> Sequence[Nearest]:
         """Return the nearest memories of all scopes to each vector."""
         answers = await few_at_once(
-            [partial(view.nearest_rows, space, vectors, limit=limit) for view in self._views]
+            lambda view: view.nearest_rows(space, vectors, limit=limit), self._views
         )
 
         def joined() -> list[Nearest]:
@@ -141,15 +142,12 @@ class ManyViews:
         Raises:
             Stale: the search went by what was out of date.
         """
-        wanted: dict[int, dict[str, int]] = {0: {}} if len(self._views) == 1 else {}
+        wanted: dict[View, dict[str, int]] = {self._views[0]: {}} if len(self._views) == 1 else {}
         for row in rows:
             start, view = self._view_of(row)
-            wanted.setdefault(start, {})[view.index.ids[row - start]] = row
+            wanted.setdefault(view, {})[view.index.ids[row - start]] = row
         answers = await few_at_once(
-            [
-                partial(self._view_of(start)[1].memories, [*ids], hidden=hidden)
-                for start, ids in wanted.items()
-            ]
+            lambda view: view.memories([*wanted[view]], hidden=hidden), [*wanted]
         )
         return {
             ids[id]: memory
@@ -172,13 +170,13 @@ class ManyViews:
         }
 
 
-async def few_at_once(calls: Sequence[Callable[[], Awaitable[Answer]]]) -> list[Answer]:
-    """Return the answer of each call; when one fails, the others end before its error is told."""
-    if len(calls) == 1:  # without a task of its own
-        return [await calls[0]()]
+async def few_at_once(
+    work: Callable[[Item], Awaitable[Answer]], items: Sequence[Item]
+) -> list[Answer]:
+    """Return the answer for each item; when one fails, the others end before its error is told."""
     answers: list[Answer] = []
-    for batch in batched(calls, SCOPES_AT_ONCE):
-        tasks = [asyncio.ensure_future(call()) for call in batch]
+    for batch in batched(items, SCOPES_AT_ONCE):
+        tasks = [asyncio.ensure_future(work(item)) for item in batch]
         try:
             answers += await asyncio.gather(*tasks)
         finally:
@@ -215,7 +213,7 @@ async def open_views(
     # of a view that is trusted, memories would have to be asked for
     cached = len(scopes) == 1 and not again and not own
     view_of = partial(source.view, filter=filter, now=now, cached=cached)
-    return ManyViews([*await few_at_once([partial(view_of, scope) for scope in scopes]), *own])
+    return ManyViews([*await few_at_once(view_of, scopes), *own])
 
 
 async def past_views(source: MemoryStore, search: Search) -> list[View]:

@@ -9,9 +9,10 @@ from types import SimpleNamespace
 import numpy as np
 
 from kagent_memory.language.tokenizer import index_terms, query_terms
+from kagent_memory.records import Exclusion
 from kagent_memory.retrieval.question import Question
 from kagent_memory.retrieval.ranking import RankSettings
-from kagent_memory.retrieval.ranking.rank import Ranking, rank
+from kagent_memory.retrieval.ranking.rank import Ranked, rank
 from kagent_memory.retrieval.ranking.table import Near
 from kagent_memory.retrieval.search import Search
 from kagent_memory.stores.index import Entry, ScopeIndex
@@ -64,9 +65,10 @@ class SmallScope:
         min_score: float = 0.0,
         full: Mapping[int, float] | None = None,
         now: datetime = NOW,
-    ) -> Ranking:
+    ) -> tuple[list[Ranked], Mapping[int, Exclusion]]:
+        question = Question.read(query, now)
         search = Search(
-            scopes=(), text=query, question=Question.read(query, now), now=now, min_score=min_score
+            scopes=(), text=query, question=question, now=now, min_score=min_score, explain=True
         )
         search.terms = search.question.terms
         seen = self.index.visible(NOW)
@@ -78,7 +80,7 @@ class SmallScope:
     def ids(
         self, query: str, cosines: Mapping[int, float] | None = None, **options: object
     ) -> list[int]:
-        return [hit.row for hit in self.rank(query, cosines, **options).best()]  # type: ignore[arg-type]
+        return [hit.row for hit in self.rank(query, cosines, **options)[0]]  # type: ignore[arg-type]
 
 
 def _ordered(cosines: Mapping[int, float]) -> Nearest:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ from ...language.dates import asks_when, closeness
 from ...language.preferences import USER
 from ...language.tokenizer import tokens
 from ...records import Exclusion
-from ...stores.columns import NO_ROWS, Mask, Rows, time_of
+from ...stores.columns import NO_ROWS, Mask, time_of
 from ...stores.values import TextMatches
 from ..query import FIRST_PERSON, FIRST_PERSON_UNSPACED
 from ..search import Search
@@ -72,73 +71,14 @@ class Ranked(NamedTuple):
     why: Mapping[str, Any] = MappingProxyType({})
 
 
-@dataclass(frozen=True)
-class Ranking:
-    """All candidates, best first, and those that the floor left out.
-
-    Attributes:
-        order: the places in the table of what answers, best first.
-        scores: of each place in the table, 0..1.
-        relevance: of each place in the table.
-        left_out: the rows that the floors left out.
-        signs: what each sign added to the scores before they were brought into 0..1.
-        highest: the score that is told as 1.
-        respelt: terms that no memory holds, and those that were searched instead.
-    """
-
-    order: Rows
-    scores: Numbers
-    relevance: Numbers
-    left_out: Mapping[int, Exclusion]
-    signs: Mapping[str, Numbers]
-    highest: float
-    table: Table
-    respelt: Mapping[str, Sequence[str]]
-
-    def __len__(self) -> int:
-        return len(self.order)
-
-    def best(self, count: int | None = None, *, explain: bool = False) -> list[Ranked]:
-        """Return so many of the best; all of them without a number."""
-        table = self.table
-        return [
-            Ranked(
-                int(table.rows[place]),
-                float(self.scores[place]),
-                None if math.isnan(cosine := table.cosines[place]) else float(cosine),
-                float(self.relevance[place]),
-                self.why(place) if explain else {},
-            )
-            for place in self.order[:count].tolist()
-        ]
-
-    def why(self, place: int) -> dict[str, Any]:
-        """Return what found the memory in a place, and what each sign added to its score."""
-        table = self.table
-        found_by = {
-            "text": table.counts[place].any(),
-            "vector": not math.isnan(table.cosines[place]),
-            "date": table.dated[place],
-        }
-        signs = {
-            name: round(float(values[place]) / self.highest, 4)
-            for name, values in self.signs.items()
-        }
-        return {
-            "legs": [name for name, has_found in found_by.items() if has_found],
-            "scores": {name: value for name, value in signs.items() if value},
-            **({"respelt": self.respelt} if self.respelt else {}),
-        }
-
-
 def rank(
     search: Search,
     text: TextMatches,
     near: Near = Near(),
     settings: RankSettings = RankSettings(),
-) -> Ranking:
+) -> tuple[list[Ranked], dict[int, Exclusion]]:
     """Return what both searches found, and the neighbours of the best of it, in the order they
-    answer the query.
+    answer the query; and the rows that the floors left out.
 
     When none of the first five has the relevance `search.floor`, nothing is answered.
 
@@ -169,7 +109,38 @@ def rank(
         irrelevant: list[int] = table.rows[answering].tolist()
         left_out |= dict.fromkeys(irrelevant, "irrelevant")
         answering = NO_ROWS
-    return Ranking(answering, scores, fit, left_out, signs, highest, table, search.respelt)
+    columns = (table.rows, scores, table.cosines, fit)
+    places = (answering, *(column[answering] for column in columns))
+    ranked = [
+        Ranked(
+            row,
+            score,
+            None if math.isnan(cosine) else cosine,
+            relevance,
+            _why(search, table, signs, highest, place) if search.explain else {},
+        )
+        for place, row, score, cosine, relevance in zip(
+            *(column.tolist() for column in places), strict=True
+        )
+    ]
+    return ranked, left_out
+
+
+def _why(
+    search: Search, table: Table, signs: Mapping[str, Numbers], highest: float, place: int
+) -> dict[str, Any]:
+    """Return what found a memory, and what each sign added to its score."""
+    found_by = {
+        "text": table.counts[place].any(),
+        "vector": not math.isnan(table.cosines[place]),
+        "date": table.dated[place],
+    }
+    added = {name: round(float(values[place]) / highest, 4) for name, values in signs.items()}
+    return {
+        "legs": [name for name, has_found in found_by.items() if has_found],
+        "scores": {name: value for name, value in added.items() if value},
+        **({"respelt": search.respelt} if search.respelt else {}),
+    }
 
 
 def _answers(search: Search, table: Table) -> Mask:

@@ -45,7 +45,7 @@ def select(
     kept: list[Ranked] = []
     spent, budget = 0, search.budget_tokens
     for hit in here[: search.limit]:
-        cost = min(estimated_tokens(memories[hit.row].content), PASSAGE_TOKENS)
+        cost = _cost(memories[hit.row])
         if budget is not None and kept and spent + cost > budget:
             left_out[hit.row] = "budget"  # a shorter one may fit
         else:
@@ -184,16 +184,14 @@ def _last(row: int, successors: Mapping[int, int]) -> int:
 
 def handed_over(
     search: Search, kept: Sequence[Ranked], memories: Mapping[int, Memory]
-) -> dict[int, Hit]:
-    """Return the hits of an answer, by row: each with the passage that fits the question, if it is
-    too long for the budget, and the turns that it came from, each once and as far as the budget
-    goes.
+) -> list[Hit]:
+    """Return the hits of an answer: each with the passage that fits the question, if it is too long
+    for the budget, and the turns that it came from, each once and as far as the budget goes.
     """
     question, budget = search.question.text, search.budget_tokens
-    left = budget or 0
-    for row, *_ in kept:
-        left -= min(estimated_tokens(memories[row].content), PASSAGE_TOKENS)
-    hits: dict[int, Hit] = {}
+    left = MIN_PASSAGE_TOKENS if budget is None else budget
+    left -= sum(_cost(memories[hit.row]) for hit in kept) if budget else 0
+    hits: list[Hit] = []
     shown: set[int] = set()
     for hit in kept:
         memory, turns = memories[hit.row], list[Memory]()
@@ -202,24 +200,30 @@ def handed_over(
             excerpt = passage(excerpt, question, max_tokens=PASSAGE_TOKENS)
         for row in search.view.rows_of(hit.row, memory.source_ids):
             turn = memories.get(row)
-            if turn is None or turn.state != "source" or row in shown:
+            is_new = turn and turn.state == "source" and row not in shown
+            if turn is None or not is_new or left < MIN_PASSAGE_TOKENS:
                 continue
             shown.add(row)
-            if budget is not None:
-                if left < MIN_PASSAGE_TOKENS:
-                    continue
+            if budget:
                 text = passage(turn.content, question, max_tokens=min(left, PASSAGE_TOKENS))
                 turn = replace(turn, content=text)
                 left -= estimated_tokens(text)
             turns.append(turn)
-        hits[hit.row] = Hit(
-            memory=memory,
-            scope=search.view.scope_of(hit.row),
-            score=hit.score,
-            cosine=hit.cosine,
-            relevance=hit.relevance,
-            why=hit.why,
-            excerpt="" if excerpt == memory.content else excerpt,
-            sources=tuple(turns),
+        hits.append(
+            Hit(
+                memory=memory,
+                scope=search.view.scope_of(hit.row),
+                score=hit.score,
+                cosine=hit.cosine,
+                relevance=hit.relevance,
+                why=hit.why,
+                excerpt="" if excerpt == memory.content else excerpt,
+                sources=tuple(turns),
+            )
         )
     return hits
+
+
+def _cost(memory: Memory) -> int:
+    """Return how much of a budget a memory takes at most."""
+    return min(estimated_tokens(memory.content), PASSAGE_TOKENS)
