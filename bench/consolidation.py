@@ -64,8 +64,13 @@ class Said:
 
     async def facts(self, transcript: Any) -> list[Fact]:
         return [
-            Fact(text=one.text, origin=one.role, event_ids=(one.event_id,), said_at=one.at)
-            for one in transcript
+            Fact(
+                text=message.text,
+                origin=message.role,
+                event_ids=(message.event_id,),
+                said_at=message.at,
+            )
+            for message in transcript
         ]
 
 

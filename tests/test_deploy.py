@@ -27,21 +27,27 @@ OURS = ("migrate", "server", "worker")
 @cache
 def objects() -> list[dict[str, Any]]:
     files = [DEPLOY / "kubernetes" / name for name in KUSTOMIZATION["resources"]]
-    return [one for file in files for one in yaml.safe_load_all(file.read_text(encoding="utf-8"))]
+    return [
+        manifest
+        for file in files
+        for manifest in yaml.safe_load_all(file.read_text(encoding="utf-8"))
+    ]
 
 
 def named(kind: str) -> dict[str, dict[str, Any]]:
-    return {one["metadata"]["name"]: one for one in objects() if one["kind"] == kind}
+    return {
+        manifest["metadata"]["name"]: manifest for manifest in objects() if manifest["kind"] == kind
+    }
 
 
 def templates() -> dict[str, dict[str, Any]]:
-    """The pod templates by the names of what makes them."""
-    made = {}
-    for one in objects():
-        spec = one["spec"].get("jobTemplate", one).get("spec", {})
+    """Return the pod templates by the names of their manifests."""
+    templates = {}
+    for manifest in objects():
+        spec = manifest["spec"].get("jobTemplate", manifest).get("spec", {})
         if "template" in spec:
-            made[one["metadata"]["name"]] = spec["template"]
-    return made
+            templates[manifest["metadata"]["name"]] = spec["template"]
+    return templates
 
 
 def test_the_kustomization_names_every_file():
@@ -164,11 +170,11 @@ def test_the_chart_is_written_from_the_manifests(monkeypatch: pytest.MonkeyPatch
 def test_every_selector_finds_its_pods():
     """Each selector matches the labels of exactly one pod template."""
     labels = [template["metadata"]["labels"] for template in templates().values()]
-    for one in objects():
-        if one["kind"] in ("Service", "PodDisruptionBudget", "Deployment"):
-            selector = one["spec"]["selector"]
-            wanted = selector.get("matchLabels", selector).items()
-            assert sum(wanted <= label.items() for label in labels) == 1, one["metadata"]
+    for manifest in objects():
+        if manifest["kind"] in ("Service", "PodDisruptionBudget", "Deployment"):
+            selector = manifest["spec"]["selector"]
+            required = selector.get("matchLabels", selector).items()
+            assert sum(required <= label.items() for label in labels) == 1, manifest["metadata"]
 
 
 def test_compose_starts_in_order_and_lets_in_this_machine_only():

@@ -86,7 +86,9 @@ async def test_a_scripted_model_goes_through_its_steps():
             with pytest.raises(type(error), match=str(error)):
                 await chat.say("And now?")
         scope = memory.scope(chat.app, chat.user)
-        assert [one.content for one in memory.sync.list(scope).memories] == ["Ada drinks oolong."]
+        assert [entry.content for entry in memory.sync.list(scope).memories] == [
+            "Ada drinks oolong."
+        ]
     assert model.steps == []
     assert len(model.requests[0].contents) < len(model.requests[1].contents)
     assert ScriptedModel(afterwards="ok").requests == []

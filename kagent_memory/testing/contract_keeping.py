@@ -57,7 +57,7 @@ class KeepingContract(ContractPart):
         assert set(await home.contents()) == days.keys()
         done = await prune(now=end, popular_after=10)
         assert done == expected
-        gone = {(one.scope, one.memory_id, one.reason) for one in done.gone}
+        gone = {(item.scope, item.memory_id, item.reason) for item in done.gone}
         unpopular = ids.pop("unpopular")
         assert gone == {(home.scope, unpopular, "expired"), (other.scope, theirs.id, "expired")}
         assert await prune(now=end, popular_after=10) == Pruned()

@@ -273,8 +273,8 @@ class HistoryContract(ContractPart):
         await home.apply(replace(adding(new)[0], group="g"), superseding(old, new, group="g"))
         await home.change(apart, content="alone")
         group = {
-            (one.memory_id, one.kind, one.revision): one.before
-            for one in await memories.group(home.scope, "g")
+            (revision.memory_id, revision.kind, revision.revision): revision.before
+            for revision in await memories.group(home.scope, "g")
         }
         assert group == {(old.id, "supersede", 1): old, (new.id, "add", 0): None}
         await home.apply(Change(kind="undo", memory=replace(old, revision=3)))

@@ -116,7 +116,7 @@ async def answer_of(tool: Any, service: Any, **args: Any) -> dict[str, Any]:
 
 def confirmations(events: list[Event]) -> list[types.FunctionCall]:
     """ADK's requests to a person to confirm something."""
-    return [one for event in events for one in event.get_function_calls() if one.name == REQUEST]
+    return [call for event in events for call in event.get_function_calls() if call.name == REQUEST]
 
 
 async def reply(chat: Chat, id: str | None, response: dict[str, Any]) -> list[Event]:

@@ -179,7 +179,7 @@ async def test_a_resumed_invocation_does_not_count_twice(
     tools = [LongRunningFunctionTool(approve)]
     chat = talk(service, call("approve"), "waiting", "ok", tools=tools, plugins=[saving(2)])
     events = await chat.say("Please approve it")
-    pending = next(one for event in events for one in event.get_function_calls())
+    pending = next(call for event in events for call in event.get_function_calls())
     answer = types.FunctionResponse(id=pending.id, name=pending.name, response={"ok": True})
     content = types.Content(role="user", parts=[types.Part(function_response=answer)])
     resumed = chat.runner.run_async(user_id=USER, session_id=chat.session_id, new_message=content)

@@ -61,13 +61,15 @@ async def states(service: KagentMemoryService) -> tuple[set[str], set[str]]:
     """The ids of what waits, and of what is found."""
     waiting = await service.memories.list(SCOPE, filter=Filter(superseded="quarantined"))
     standing = await service.memories.list(SCOPE)
-    return {one.id for one in waiting.memories}, {one.id for one in standing.memories}
+    return {memory.id for memory in waiting.memories}, {memory.id for memory in standing.memories}
 
 
 def answers(events: list[Event]) -> list[dict[str, Any]]:
     """What the tool answered in these events."""
-    responses = [one for event in events for one in event.get_function_responses()]
-    return [dict(one.response or {}) for one in responses if one.name == "confirm_memory"]
+    responses = [response for event in events for response in event.get_function_responses()]
+    return [
+        dict(response.response or {}) for response in responses if response.name == "confirm_memory"
+    ]
 
 
 def hint_of(request: types.FunctionCall) -> str:
@@ -94,7 +96,7 @@ async def test_a_person_lets_a_memory_in(service: KagentMemoryService, wrapped: 
     assert answers(await reply(chat, request.id, said)) == [{"status": "confirmed", "ids": [id]}]
     assert await states(service) == (set(), {id})
     assert (await service.memories.history(SCOPE, id))[-1].who == "confirm_memory"
-    asked = "".join(str(one.contents) for one in chat.requests)
+    asked = "".join(str(request.contents) for request in chat.requests)
     assert REQUEST not in asked
     assert "out of quarantine" not in asked
 

@@ -198,7 +198,7 @@ def test_user_turns_are_what_people_began():
         event(types.Part.from_bytes(data=b"x", mime_type="image/png"), invocation="i3"),
         event(invocation="i4"),
     ]
-    assert {one.invocation_id for one in events if is_user_turn(one)} == {"i1", "i3"}
+    assert {event.invocation_id for event in events if is_user_turn(event)} == {"i1", "i3"}
     assert not is_user_turn(scoped)
 
 

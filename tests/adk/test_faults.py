@@ -230,7 +230,9 @@ async def check_recovered(
     ) as memories:
         await memories.work(until_idle=True)
         remembered = {*KNOWN, *([SAVED] if cell.saves else []), *([SAID] if accepted else [])}
-        assert {one.content for one in (await memories.list(SCOPE)).memories} - late == remembered
+        assert {
+            memory.content for memory in (await memories.list(SCOPE)).memories
+        } - late == remembered
         assert [job for job in await memories.jobs() if job.kind != "consolidate"] == []
         [space] = await memories.store.memories.spaces.all()
         lacking = MemoryQuery(lacking=space.number, now=later)

@@ -43,7 +43,7 @@ async def loop_of(resource: Resource) -> asyncio.AbstractEventLoop:
 
 def threads(before: set[threading.Thread]) -> list[threading.Thread]:
     """Return the loop threads that run now and did not before."""
-    return [one for one in set(threading.enumerate()) - before if one.name == THREAD]
+    return [thread for thread in set(threading.enumerate()) - before if thread.name == THREAD]
 
 
 async def test_calls_and_closes_may_overlap():

@@ -69,7 +69,7 @@ async def test_every_reader_sees_shared_memory(
     assert "blue folder" in block
     loaded, recalled = responses(chat.requests[-1])[:2]
     for answer in (loaded, recalled):
-        assert {one["text"]: one.get("shared") for one in answer["memories"]} == {
+        assert {memory["text"]: memory.get("shared") for memory in answer["memories"]} == {
             "The release train leaves on Thursday at 14:00.": True,
             "Ada's release notes are in the blue folder.": None,
         }

@@ -53,7 +53,7 @@ async def test_concurrent_runs_keep_to_their_tenants(each_service):
 
     answers = await asyncio.gather(*map(run, TENANTS))
     for name, answer in zip(TENANTS, answers, strict=True):
-        assert [one["text"] for one in answer[-1]["memories"]] == [
+        assert [memory["text"] for memory in answer[-1]["memories"]] == [
             f"The password hint of {name} is blue."
         ]
         assert await of_tenant(each_service, name) == [f"The password hint of {name} is blue."]

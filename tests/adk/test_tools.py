@@ -204,7 +204,7 @@ async def test_forgetting_lists_first_and_erases_by_its_token(
     assert {memory["id"] for memory in listed["memories"]} == set(ids)
     other = await answer(ids=[ids[0]], token=listed["token"])
     elsewhere = await forgetting(service)(ids=ids, token=listed["token"])
-    assert {one["status"] for one in (listed, other, elsewhere)} == {"confirmation required"}
+    assert {answer["status"] for answer in (listed, other, elsewhere)} == {"confirmation required"}
     assert await contents(service) == texts
     erased = await answer(ids=[ids[0]], token=other["token"])
     assert erased == {"status": "forgotten", "ids": [ids[0]]}

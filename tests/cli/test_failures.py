@@ -187,7 +187,7 @@ def test_no_text_forges_a_log_line(log_format: str) -> None:
     assert sum("all is lost" in line for line in lines) >= 3
     if log_format == "json":
         told = [json.loads(line) for line in lines if line.startswith("{")]
-        assert [one["level"] for one in told] == ["warning", "warning", "error"]
+        assert [record["level"] for record in told] == ["warning", "warning", "error"]
 
 
 def is_running(pid: int) -> bool:

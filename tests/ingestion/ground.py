@@ -66,13 +66,13 @@ class AsSaid:
     async def facts(self, transcript: Transcript) -> Sequence[Fact]:
         return [
             Fact(
-                text=one.text,
-                origin=one.role,
-                event_ids=(one.event_id,),
-                said_at=one.at,
-                **self._fields(one),
+                text=message.text,
+                origin=message.role,
+                event_ids=(message.event_id,),
+                said_at=message.at,
+                **self._fields(message),
             )
-            for one in transcript
+            for message in transcript
         ]
 
 

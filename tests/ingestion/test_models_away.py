@@ -102,7 +102,7 @@ async def test_an_outage_of_hours_loses_nothing_and_its_age_is_seen(store_uri: s
         stats = await memories.stats(SCOPE)
         assert (stats.jobs, stats.oldest_job_at) == ({"queued": 2}, begun)
         assert not await memories.drain(0)
-        [looked_at] = [one for one in await memories.check() if one.part == "queue"]
+        [looked_at] = [finding for finding in await memories.check() if finding.part == "queue"]
         assert (looked_at.state, f"{hours}.0 h" in looked_at.text) == ("note", True)
     llm.reply = stated
     async with opened(store_uri, **options) as restarted:

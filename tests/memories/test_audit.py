@@ -45,12 +45,12 @@ async def add_old(memories: Memories, scope: Scope, *ones: Memory) -> list[str]:
     """Puts them there past the redaction, with vectors."""
     now = memories.clock()
     assert set(
-        await memories.store.memories.restore(scope, [Whole(one) for one in ones], now=now)
+        await memories.store.memories.restore(scope, [Whole(memory) for memory in ones], now=now)
     ) == {"added"}
-    vectors = await HashEmbedder().embed([one.content for one in ones], kind="document")
-    given = dict(zip((one.id for one in ones), vectors, strict=True))
+    vectors = await HashEmbedder().embed([memory.content for memory in ones], kind="document")
+    given = dict(zip((memory.id for memory in ones), vectors, strict=True))
     await memories.store.apply(scope, Batch(vectors=given, space_number=1), now=now)
-    return [one.id for one in ones]
+    return [memory.id for memory in ones]
 
 
 async def fill(memories: Memories) -> dict[str, set[tuple[str, ...]]]:
@@ -99,7 +99,7 @@ async def fill(memories: Memories) -> dict[str, set[tuple[str, ...]]]:
 
 def evidence(found: Audit) -> dict[str, set[tuple[str, ...]]]:
     return {
-        name: {one.memory_ids for one in found.findings if one.defect == name}
+        name: {finding.memory_ids for finding in found.findings if finding.defect == name}
         for name in found.counts
     }
 
@@ -113,7 +113,7 @@ async def test_exactly_what_was_planted_is_found(uri):
         assert evidence(found) == planted
         assert found.counts == {name: len(planted[name]) for name in DEFECTS}
         assert (found.scopes, found.memories) == (1, 20)
-        assert {one.scope for one in found.findings} == {ADA}
+        assert {finding.scope for finding in found.findings} == {ADA}
         clean = await memories.audit(GRACE)
         assert clean.is_clean
         assert clean.counts == dict.fromkeys(DEFECTS, 0)
@@ -127,7 +127,7 @@ async def test_exactly_what_was_planted_is_found(uri):
         assert (await memories.audit(Scopes(tenant="other"))).scopes == 0
         few = await memories.audit(ADA, defects=["personal_data", "secret"], most=1)
         assert few.counts == {"secret": 4, "personal_data": 2}
-        assert [one.defect for one in few.findings] == ["secret", "personal_data"]
+        assert [finding.defect for finding in few.findings] == ["secret", "personal_data"]
 
 
 async def test_what_is_no_defect_is_not_found():
@@ -151,7 +151,9 @@ async def test_what_is_no_defect_is_not_found():
         await memories.add(ADA, [turn("Fine is the weather", "e5", origin="agent")])
         found = await memories.audit(ADA)
         # "Tea is what the user likes"
-        assert [(one.defect, len(one.memory_ids)) for one in found.findings] == [("recall_loop", 1)]
+        assert [(finding.defect, len(finding.memory_ids)) for finding in found.findings] == [
+            ("recall_loop", 1)
+        ]
 
 
 async def test_a_redaction_of_ones_own_hides_no_secret():

@@ -39,13 +39,14 @@ class Ground:
     async def unite(self, text: str, into: str, *ids: str) -> None:
         """Merges these into a memory that is there, and which says something else from then on."""
         sources, kept = [await self.of(id) for id in ids], await self.of(into)
-        events = (*kept.event_ids, *(event for one in sources for event in one.event_ids))
+        events = (*kept.event_ids, *(event for source in sources for event in source.event_ids))
         wider = replace(
             kept, content=text, event_ids=events, tags=("pets",), revision=kept.revision + 1
         )
         now, group = self.memories.clock(), new_id()
         merges = [
-            Change(kind="merge", memory=retired(one, into, now=now), group=group) for one in sources
+            Change(kind="merge", memory=retired(source, into, now=now), group=group)
+            for source in sources
         ]
         first = Change(kind="update", memory=wider, event_ids=events, group=group)
         await self.memories.store.apply(ADA, Batch(changes=[first, *merges]), now=now)
@@ -60,7 +61,7 @@ class Ground:
         return set(would)
 
     async def current(self) -> set[str]:
-        return {one.id for one in (await self.memories.list(ADA)).memories}
+        return {memory.id for memory in (await self.memories.list(ADA)).memories}
 
     async def said(self) -> str:
         """Everything that the store keeps of the scope, history too."""

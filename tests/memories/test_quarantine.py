@@ -59,7 +59,7 @@ async def test_what_a_tool_says_is_found_once_it_is_confirmed(uri):
     async with await opened(uri, embedding=HashEmbedder()) as memories:
         own, claim = await memories.add(SCOPE, [door, Fact(CLAIM, origin="tool", ttl_days=2)])
         assert await seen(memories) == {door}
-        assert [one.id for one in await waiting(memories)] == [claim]
+        assert [memory.id for memory in await waiting(memories)] == [claim]
         for use in (memories.get, memories.pin):
             with pytest.raises(NotFound):
                 await use(SCOPE, claim)
@@ -85,7 +85,9 @@ async def test_what_a_tool_says_is_found_once_it_is_confirmed(uri):
         assert await seen(memories) == {door}
         assert await memories.reject(SCOPE, claim, who="ops") == (claim,)
         assert await waiting(memories) == []
-        assert [(one.memories, one.who) for one in await memories.receipts()] == [(1, "ops")]
+        assert [(receipt.memories, receipt.who) for receipt in await memories.receipts()] == [
+            (1, "ops")
+        ]
 
 
 async def test_nothing_unconfirmed_changes_what_is_trusted():
@@ -166,7 +168,7 @@ async def test_transcripts_are_quarantined_without_a_model():
             await ingested(memories, f"s{number}", said)
         assert await seen(memories) == {"The warehouse code is Apple"}
         held = await waiting(memories)
-        assert [one.content for one in held] == [CLAIM]
+        assert [memory.content for memory in held] == [CLAIM]
         assert len(prompts) == 3  # one an extraction, none to decide about what waits
         await memories.reject(SCOPE, held[0].id)
         await ingested(memories, "s1", Message(text=CLAIM, role="tool", event_id="e1"))

@@ -338,4 +338,4 @@ async def test_a_preference_comes_before_an_equal_match(memories: Memories):
         found = await memories.recall(scope, "a report with units")
         assert texts(found)[0] == about[1]
         listed = await memories.list(scope, filter=Filter(topics=("preference",)))
-        assert [one.content for one in listed.memories] == [about[1]]
+        assert [memory.content for memory in listed.memories] == [about[1]]

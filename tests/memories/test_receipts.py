@@ -41,19 +41,19 @@ async def test_every_forgetting_leaves_a_receipt_without_its_content(uri):
         await memories.forget(SCOPE, tag="nothing has it")
         await memories.forget(SCOPE, everything=True, dry_run=True)
         receipts = await memories.receipts(tenant="acme")
-        assert [(one.number, one.memories, one.who) for one in receipts] == [
+        assert [(receipt.number, receipt.memories, receipt.who) for receipt in receipts] == [
             (1, 2, "ops"),
             (2, 1, ""),
             (3, 1, "ops"),
             (4, 2, "ops"),
         ]
-        assert len({one.whose for one in receipts}) == 2
+        assert len({receipt.whose for receipt in receipts}) == 2
         assert receipts[0].whose == receipts[1].whose == receipts[3].whose
-        digests = "".join(one.digests for one in receipts)
+        digests = "".join(receipt.digests for receipt in receipts)
         assert len({digests[start : start + 32] for start in range(0, len(digests), 32)}) == 6
-        assert [one.number for one in await memories.receipts(tenant="acme", after=2, limit=1)] == [
-            3
-        ]
+        assert [
+            receipt.number for receipt in await memories.receipts(tenant="acme", after=2, limit=1)
+        ] == [3]
         assert len(await memories.receipts()) == 1  # of the setting's tenant
         checked = await memories.check_receipts()
         assert (checked.chains, checked.receipts, checked.problems) == (2, 5, {})
@@ -73,13 +73,13 @@ async def test_a_tenant_that_is_erased_leaves_its_receipts(uri):
         await memories.add(NEIGHBOUR, ["Three"])
         assert (await memories.forget_tenant("acme", who="ops")).memories == 3
         receipts = await memories.receipts(tenant="acme")
-        assert sorted((one.kind, one.memories, one.who) for one in receipts) == [
+        assert sorted((receipt.kind, receipt.memories, receipt.who) for receipt in receipts) == [
             ("forget_tenant", 1, "ops"),
             ("forget_tenant", 2, "ops"),
         ]
         await memories.add(SCOPE, ["Four"])
         await memories.forget(SCOPE, everything=True)
-        assert [one.number for one in await memories.receipts(tenant="acme")] == [1, 2, 3]
+        assert [receipt.number for receipt in await memories.receipts(tenant="acme")] == [1, 2, 3]
         assert not (await memories.check_receipts(tenant="acme")).problems
 
 
@@ -88,7 +88,7 @@ async def test_what_was_only_queued_leaves_a_receipt_too():
     async with await opened() as memories:
         await memories.remember(SCOPE, [Message(text=f"{CANARY} waits", event_id="e")], "s")
         assert (await memories.forget(SCOPE, session_id="s")).ids == ()
-        assert [one.memories for one in await memories.receipts(tenant="acme")] == [0]
+        assert [receipt.memories for receipt in await memories.receipts(tenant="acme")] == [0]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ async def test_whatever_is_done_to_a_receipt_is_found(edit, said, tmp_path, caps
         chain = f"scope_id = x'{Scope('acme', '', '').id.hex()}'"
         execute(uri, *edit.format(chain=chain).split(";"))
         [wrong] = (await memories.check_receipts()).problems.values()
-        assert any(said in one for one in wrong), wrong
+        assert any(said in receipt for receipt in wrong), wrong
     assert await asyncio.to_thread(main, ["receipts", "--check", "--uri", uri]) == 1
     assert said in capsys.readouterr().out
 
@@ -168,7 +168,9 @@ async def test_two_who_forget_at_once_keep_one_chain(uri):
         await asyncio.gather(
             *(forget_all((first, second)[place % 2], scope) for place, scope in enumerate(scopes))
         )
-        assert [one.number for one in await first.receipts(tenant="acme")] == [*range(1, 25)]
+        assert [receipt.number for receipt in await first.receipts(tenant="acme")] == [
+            *range(1, 25)
+        ]
         checked = await second.check_receipts(tenant="acme")
         assert (checked.receipts, checked.problems) == (24, {})
 

@@ -73,7 +73,7 @@ async def fill(memories: Memories) -> None:
     await memories.add(GRACE, [f"Grace counts {number}" for number in range(3)])
     await memories.deliveries.flush()
     later(memories, days=3)  # "brief" has expired
-    assert brief not in {one.id for one in (await memories.list(ADA)).memories}
+    assert brief not in {memory.id for memory in (await memories.list(ADA)).memories}
 
 
 async def all_of(memories: Memories) -> Any:
@@ -120,9 +120,11 @@ async def test_all_of_a_memory_travels_to_any_store_and_back(store_uri, tmp_path
         assert again.read_text().splitlines()[1:] == path.read_text().splitlines()[1:]
         found = await second.recall(ADA, "who works at Hooli?")
         assert found.hits[0].memory.content == "Ada works at Hooli"
-        edited = next(one.memory.id for one in before[ADA] if one.memory.content == "Third words")
+        edited = next(
+            whole.memory.id for whole in before[ADA] if whole.memory.content == "Third words"
+        )
         for words in ("Second words", "First words"):
-            assert [one.content for one in await second.undo(ADA, edited)] == [words]
+            assert [memory.content for memory in await second.undo(ADA, edited)] == [words]
 
 
 def with_memory(**values: Any) -> Callable[[Lines], None]:
@@ -134,7 +136,7 @@ def with_revision(**values: Any) -> Callable[[Lines], None]:
     """Other values in the last revision of a memory with several."""
 
     def change(lines: Lines) -> None:
-        several = next(one["revisions"] for one in lines if len(one.get("revisions", ())) > 1)
+        several = next(line["revisions"] for line in lines if len(line.get("revisions", ())) > 1)
         several[-1].update(values)
 
     return change

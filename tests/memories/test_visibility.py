@@ -114,9 +114,9 @@ async def test_lists_and_searches_give_what_is_visible(
     """Lists, counts and searches of every mode give what is visible and nothing else."""
     for order in ("newest", "oldest"):
         found = await memories.list(SCOPE, order=order, limit=99)
-        assert states(ids, (one.id for one in found.memories)) == SEEN
+        assert states(ids, (memory.id for memory in found.memories)) == SEEN
     everything = await memories.list(SCOPE, filter=Filter(superseded=True), limit=99)
-    assert states(ids, (one.id for one in everything.memories)) == HISTORIES
+    assert states(ids, (memory.id for memory in everything.memories)) == HISTORIES
     for filter in (Filter(), Filter(session_id="s", tags=("z",)), Filter(superseded=True)):
         for query in ("Which zebra is there?", "zebra expired superseded forgotten quarantined"):
             hits = await memories.recall(SCOPE, query, limit=50, filter=filter)

@@ -73,7 +73,7 @@ async def test_every_model_call_ends_within_its_bound(silent):
     ]
     async with asyncio.timeout(SOON):
         ended = await asyncio.gather(*calls, return_exceptions=True)
-    assert [type(one) for one in ended if not isinstance(one, ModelError)] == [], ended
+    assert [type(end) for end in ended if not isinstance(end, ModelError)] == [], ended
 
 
 async def test_a_silent_server_of_ours_is_a_store_error(silent, monkeypatch):

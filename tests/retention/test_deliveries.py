@@ -61,7 +61,7 @@ async def test_no_delivery_is_lost_beside_searches_and_prunes(store_uri: str):
         totals: Counter[str] = Counter()
         for scope in scopes:
             rows = (await again.list(scope)).memories
-            totals.update({one.id: one.usage.delivered_total for one in rows})
+            totals.update({memory.id: memory.usage.delivered_total for memory in rows})
         assert totals == handed
 
 

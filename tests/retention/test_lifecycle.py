@@ -85,7 +85,9 @@ async def test_a_ttl_is_of_the_memory_its_tag_its_type_or_the_policy(store_uri: 
         assert found == [days and START + days * DAY for _, days in facts]
         await memories.remember(ADA, [Message(text="Ada sails", event_id="e1")], "s1")
         await memories.work(until_idle=True)
-        [turn] = [one for one in (await memories.list(ADA)).memories if "sails" in one.content]
+        [turn] = [
+            memory for memory in (await memories.list(ADA)).memories if "sails" in memory.content
+        ]
         assert (turn.type, turn.expires_at) == ("episodic", START + 30 * DAY)
 
 
@@ -160,11 +162,11 @@ def test_the_least_important_go_first():
         aged(60, "old and wrong", used=Usage(failures=8)),
         aged(60, "old and severe", is_error=True, importance=1.0),
     ]
-    new, old = (one.id for one in memories[:2])
+    new, old = (memory.id for memory in memories[:2])
 
     def chosen(likeness: Any, weights: ImportanceWeights = ImportanceWeights()) -> list[str]:
         weighs = partial(importance, weights=weights, now=START)
-        return [one.content for one in least_first(memories, likeness, weighs)]
+        return [memory.content for memory in least_first(memories, likeness, weighs)]
 
     assert chosen({}) == ["old and wrong", "old", "new", "old and used", "old and severe"]
     twins = {new: {old: 1.0}, old: {new: 1.0}}

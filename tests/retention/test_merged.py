@@ -46,8 +46,8 @@ async def test_what_a_prune_erases_takes_along_what_it_stands_for(part, store_ur
             await memories.edit(ADA, summary, ttl_days=100)
         later(memories, days=400)
         would = await memories.prune(dry_run=True)
-        assert {one.memory_id for one in would.gone} == {summary, *ids}
-        assert len({one.reason for one in would.gone}) == 1
+        assert {item.memory_id for item in would.gone} == {summary, *ids}
+        assert len({item.reason for item in would.gone}) == 1
         assert len(await kept(memories)) == 7
         done = await memories.prune()
         assert (done, done.gone) == (would, would.gone)
@@ -62,7 +62,7 @@ async def test_what_was_replaced_stays_history_when_the_other_goes():
         later(memories, days=60)
         for dry_run in (True, False):
             pruned = await memories.prune(dry_run=dry_run)
-            assert [one.memory_id for one in pruned.gone] == [new]
+            assert [item.memory_id for item in pruned.gone] == [new]
         assert await kept(memories) == [old]
 
 

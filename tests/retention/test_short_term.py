@@ -40,7 +40,8 @@ class Said:
 
     async def facts(self, transcript: Transcript) -> Sequence[Fact]:
         return [
-            Fact(**self.fields(one.text), event_ids=(one.event_id,)) for one in transcript.messages
+            Fact(**self.fields(message.text), event_ids=(message.event_id,))
+            for message in transcript.messages
         ]
 
     def fields(self, text: str) -> dict[str, Any]:
@@ -85,8 +86,8 @@ async def found(
 
 
 async def only(memories: Memories, **conditions: Any) -> Memory:
-    [one] = (await memories.list(ADA, filter=Filter(**conditions))).memories
-    return one
+    [memory] = (await memories.list(ADA, filter=Filter(**conditions))).memories
+    return memory
 
 
 def parcels(numbers: range) -> set[str]:
@@ -137,7 +138,9 @@ async def test_the_important_and_the_repeated_become_long_term(store_uri):
         assert (lasting.state, lasting.session_id) == ("active", "s1")
         assert lasting.expires_at == lasting.updated_at + 90 * DAY
         assert hit.cosine is not None
-        assert [one.kind for one in await memories.history(ADA, lasting.id)] == ["promote"]
+        assert [revision.kind for revision in await memories.history(ADA, lasting.id)] == [
+            "promote"
+        ]
         await memories.undo(ADA, lasting.id)
         assert TEA not in await found(memories, "green tea")
         assert TEA in await found(memories, "green tea", "s1")
@@ -148,7 +151,7 @@ async def test_what_somebody_saves_edits_or_pins_becomes_long_term(store_uri):
     async with await opened(store_uri) as memories:
         await heard(memories, "s1", TEA, "Ada has a cat", "Ada plays chess", "Ada owns a boat")
         page = await memories.list(ADA, filter=Filter(**OWN))
-        ids = {one.content: one.id for one in page.memories}
+        ids = {memory.content: memory.id for memory in page.memories}
         await memories.add(ADA, [Fact(TEA, tags=("drinks",))])
         saved = await memories.get(ADA, ids[TEA])
         assert (saved.state, saved.tags, saved.explicit) == ("active", ("drinks",), True)

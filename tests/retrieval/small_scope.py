@@ -41,7 +41,9 @@ class SmallScope:
         entry = Entry(
             id=f"m{row:04d}",
             session_id=session,
-            position=sum(one.session_id == session for one in self.entries) if session else None,
+            position=sum(memory.session_id == session for memory in self.entries)
+            if session
+            else None,
             author=author,
             created_at=NOW,
             happened_at=happened,

@@ -134,5 +134,5 @@ async def test_forgetting_leaves_no_vector_behind(
 async def test_a_check_asks_the_embedder_itself(memories: Memories, embedder: Asked):
     """Whatever is kept."""
     for _ in range(2):
-        assert not [one for one in await memories.check() if one.state == "bad"]
+        assert not [finding for finding in await memories.check() if finding.state == "bad"]
     assert embedder.texts.count("ping") == 2

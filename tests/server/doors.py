@@ -83,14 +83,14 @@ async def _api(caller: HttpCaller, user: str, text: str) -> Any:
     if text:
         return await caller.send("/api/v1/memories", user, json={"items": [text]})
     answer = await caller.send("/api/v1/memories", user)
-    return [one["content"] for one in answer.json()["memories"]]
+    return [memory["content"] for memory in answer.json()["memories"]]
 
 
 async def _kagent(caller: HttpCaller, user: str, text: str) -> Any:
     if text:
         memory = item(text, agent_name="demo", user_id=user)
         return await caller.send("/api/memories/sessions", user, json=memory)
-    return [one["content"] for one in (await caller.send("/api/memories", user)).json()]
+    return [memory["content"] for memory in (await caller.send("/api/memories", user)).json()]
 
 
 async def _page(caller: HttpCaller, user: str, text: str) -> Any:
@@ -108,7 +108,7 @@ async def _mcp(caller: HttpCaller, user: str, text: str) -> Any:
     said = result["content"][0]["text"]
     if result["isError"]:
         raise Refused(FAILED, said)
-    return [one["text"] for one in json.loads(said).get("memories", ())]
+    return [memory["text"] for memory in json.loads(said).get("memories", ())]
 
 
 async def _grpc(caller: GrpcCaller, user: str, text: str) -> Any:
@@ -119,7 +119,7 @@ async def _grpc(caller: GrpcCaller, user: str, text: str) -> Any:
         answer = await caller.call("List", **whose)
     except grpc.aio.AioRpcError as error:
         raise Refused(WHY[error.code()], error.details() or "") from error
-    return [one["content"] for one in answer.get("memories", ())]
+    return [memory["content"] for memory in answer.get("memories", ())]
 
 
 DOORS: Mapping[str, Any] = {
@@ -168,4 +168,4 @@ async def served_channel(
 def contents(text: str) -> list[str]:
     """Return the texts of the memories that a list of the page shows."""
     found = re.findall(r'<a class="text"[^>]*>(.*?)</a>', text, re.DOTALL)
-    return [html.unescape(re.sub("</?mark>", "", one)) for one in found]
+    return [html.unescape(re.sub("</?mark>", "", text)) for text in found]

@@ -58,4 +58,4 @@ async def test_a_call_that_does_not_fit_is_refused_by_name(
     assert told["type"] == f"urn:kagent-memory:{kind}"
     assert named in told["detail"]
     assert "xxxx" not in answer.text
-    assert [one.id for one in (await memories.list(ADA)).memories] == [id]
+    assert [memory.id for memory in (await memories.list(ADA)).memories] == [id]

@@ -133,7 +133,7 @@ async def test_a_bound_caller_finds_only_its_scopes_and_jobs(memories: Memories,
             client.headers.update(await bearing(memories, **bound))
             scopes = (await client.get("/api/v1/scopes?limit=5")).json()
             found = (await client.get("/api/v1/jobs?limit=5")).json()
-            assert [Scope(**one) for one in scopes] == own
+            assert [Scope(**scope) for scope in scopes] == own
             assert [Scope(**job["scope"]) for job in found] == own
             assert not any(job["payload"] for job in found)
             for foreign in ("jobs?tenant=other", "scopes?user=aaa 1"):
@@ -151,7 +151,7 @@ async def test_only_an_operators_token_crosses_tenants(memories: Memories, clock
     )
     others: list[dict[str, Any]] = [{}, {"tenant": "acme"}, {"user": "ada"}]
     async with client_of(memories, clock, GUARDED) as client:
-        for bound, status in [({"is_operator": True}, 200), *((one, 404) for one in others)]:
+        for bound, status in [({"is_operator": True}, 200), *((other, 404) for other in others)]:
             client.headers.update(await bearing(memories, **bound))
             for method, path, body in crossing:
                 answer = await client.request(method, path, json=body)

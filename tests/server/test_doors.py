@@ -54,7 +54,7 @@ async def test_a_token_opens_its_own_memories_at_every_door(memories: Memories, 
         assert await use(acme) == ["Acme's tea"]
     async with at_door(door, memories, Access(trusted_proxy=True)) as use:
         assert await use({"x-user-id": "ada"}) == ["Ada's tea"]
-    assert [one.content for one in (await memories.list(eve)).memories] == ["Eve's secret"]
+    assert [memory.content for memory in (await memories.list(eve)).memories] == ["Eve's secret"]
 
 
 async def test_a_store_that_is_away_is_told_at_every_door(memories: Memories, door: str):

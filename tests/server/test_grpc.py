@@ -79,9 +79,9 @@ async def test_what_is_added_is_found_listed_and_deleted(client: GrpcCaller, clo
     created = {"created_at": "2026-03-01T12:00:00.123450Z"}
     assert {**found, "score": 1.0} == {**shown, **created, "score": 1.0, "metadata": metadata}
     assert found["score"] == pytest.approx(1.0)
-    [one] = await listed(client)
+    [later] = await listed(client)
     ends = (clock.now + timedelta(days=3)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    assert {**shown, "expires_at": ends}.items() <= one.items()
+    assert {**shown, "expires_at": ends}.items() <= later.items()
     for _ in range(2):
         assert await client.call("Delete", **WHO) == {"status": "deleted"}
     assert await listed(client) == []
@@ -103,7 +103,7 @@ async def test_odd_input_is_invalid_and_harms_nobody(client: GrpcCaller, channel
         stream = channel.stream_unary(f"/{SERVICE}/{method}")
         await refused(stream(iter(())), INVALID, "no message")
     await refused(channel.unary_unary(f"/{SERVICE}/Drop")(b""), grpc.StatusCode.UNIMPLEMENTED)
-    assert [one.get("content", "") for one in await listed(client)] == [""]
+    assert [memory.get("content", "") for memory in await listed(client)] == [""]
 
 
 async def test_a_list_that_is_too_long_for_a_message_says_so(

@@ -50,7 +50,7 @@ async def memories(uri: str, clock: Clock) -> AsyncIterator[Memories]:
 
 
 async def saved(client: httpx.AsyncClient, *items: dict[str, Any]) -> list[str]:
-    answers = [await client.post(SAVE, json=one) for one in items]
+    answers = [await client.post(SAVE, json=item) for item in items]
     assert [answer.status_code for answer in answers] == [201] * len(items)
     return [answer.json()["id"] for answer in answers]
 
@@ -140,7 +140,7 @@ async def test_a_saved_memory_comes_back_as_kagent_writes_it(client: httpx.Async
     batch = {"items": [item(f"fact {n}", axis(n), ttl_days=7) for n in (2, 3)]}
     answer = await client.post(BATCH, json=batch)
     assert (answer.status_code, answer.json()) == (201, {"count": 2})
-    expiries = {one["content"]: one["expires_at"] for one in await listed(client)}
+    expiries = {memory["content"]: memory["expires_at"] for memory in await listed(client)}
     assert expiries["fact 3"] == "2026-03-08T12:00:00Z"
 
 
@@ -164,7 +164,7 @@ async def test_odd_bodies_are_read_as_in_go(
 ):
     """Metadata is any JSON, content may be absent, and names match whatever their case."""
     assert (await client.post(SAVE, content=json.dumps(sent).encode())).status_code == 201
-    assert [(one["content"], one["metadata"]) for one in await found(client)] == [
+    assert [(memory["content"], memory["metadata"]) for memory in await found(client)] == [
         (content, metadata)
     ]
 
@@ -206,8 +206,8 @@ async def test_search_gives_the_nearest_first_and_as_many_as_asked(
     """
     await saved(client, *[item(f"tilt {n}", axis(0, n * 0.4)) for n in (3, 1, 6, 0, 2, 5, 4)])
     answer = await found(client, **asked)
-    assert [one["content"] for one in answer] == [f"tilt {n}" for n in range(rows)]
-    assert [one["score"] for one in answer] == pytest.approx(
+    assert [memory["content"] for memory in answer] == [f"tilt {n}" for n in range(rows)]
+    assert [memory["score"] for memory in answer] == pytest.approx(
         [math.cos(n * 0.4) for n in range(rows)], abs=2e-3
     )
 
@@ -220,7 +220,7 @@ async def test_only_what_was_handed_over_counts_and_orders_the_list(
     for _ in range(2):
         assert len(await found(client, limit=2, min_score=0.5)) == 1
     await memories.drain(60)
-    assert [(one["id"], one["access_count"]) for one in await listed(client)] == [
+    assert [(memory["id"], memory["access_count"]) for memory in await listed(client)] == [
         (near, 2),
         (far, 0),
     ]
@@ -235,14 +235,14 @@ async def test_an_agent_name_covers_its_underscored_form(
     hyphen, underscore = ({"agent_name": name, "user_id": "u"} for name in ("a-b", "a_b"))
 
     async def contents(**who: str) -> set[str]:
-        return {one["content"] for one in await listed(client, **who)}
+        return {memory["content"] for memory in await listed(client, **who)}
 
-    assert {one["content"] for one in await found(client, **hyphen)} == {"a-b u", "a_b u"}
-    assert {one["content"] for one in await found(client, **underscore)} == {"a_b u"}
+    assert {memory["content"] for memory in await found(client, **hyphen)} == {"a-b u", "a_b u"}
+    assert {memory["content"] for memory in await found(client, **underscore)} == {"a_b u"}
     assert await contents(**hyphen) == {"a-b u", "a_b u"}
     assert len(await found(client, **hyphen, limit=1)) == 1
     await memories.drain(60)
-    assert sum(one["access_count"] for one in await listed(client, **hyphen)) == 4
+    assert sum(memory["access_count"] for memory in await listed(client, **hyphen)) == 4
     for _ in range(2):
         answer = await client.delete(LIST, params=hyphen)
         assert (answer.status_code, answer.json()) == (200, {"status": "deleted"})
@@ -255,11 +255,11 @@ async def test_list_shows_what_agents_of_ours_learnt(client: httpx.AsyncClient, 
     """The list shows memories without kagent's vectors too; the search finds none of them."""
     await memories.add(Scope("", "ada", "shop__NS__my_agent"), ["learnt by keywords"])
     await saved(client, item("stored by kagent"))
-    assert {one["content"] for one in await listed(client)} == {
+    assert {memory["content"] for memory in await listed(client)} == {
         "learnt by keywords",
         "stored by kagent",
     }
-    assert [one["content"] for one in await found(client)] == ["stored by kagent"]
+    assert [memory["content"] for memory in await found(client)] == ["stored by kagent"]
 
 
 async def test_a_store_that_is_away_is_a_500_that_says_why(memories: Memories, clock: Clock):

@@ -92,7 +92,9 @@ async def test_a_client_saves_finds_corrects_lists_and_forgets(plain: PlainClien
     )
     for as_of, tea in (("", "sencha"), (then, "oolong")):
         found = await call(plain, "load_memory", query="favourite tea", limit=5, as_of=as_of)
-        assert [one["text"] for one in found["memories"]] == [f"Ada's favourite tea is {tea}."]
+        assert [memory["text"] for memory in found["memories"]] == [
+            f"Ada's favourite tea is {tea}."
+        ]
     listed = await call(plain, "list_memories")
     assert [memory["id"] for memory in listed["memories"]] == [second["id"]]
     assert "more" not in listed
@@ -277,13 +279,13 @@ async def test_scopes_beside_are_searched_and_never_changed(uri: str):
         assert [tool.name for tool in (await client.list_tools()).tools] == TOOLS
         own = await call(client, "save_memory", content="Ada drinks sencha tea.")
         found = {
-            one["id"]: one
-            for one in (await call(client, "load_memory", query="who drinks tea"))["memories"]
+            memory["id"]: memory
+            for memory in (await call(client, "load_memory", query="who drinks tea"))["memories"]
         }
         assert set(found) == {own["id"], shared}
         assert (found[shared].get("shared"), found[own["id"]].get("shared")) == (True, None)
         listed = (await call(client, "list_memories"))["memories"]
-        assert [one["id"] for one in listed] == [own["id"]]
+        assert [memory["id"] for memory in listed] == [own["id"]]
         await failure(client, "forget_memory", id=shared)
         await failure(client, "save_memory", content="Nobody drinks tea.", replaces=shared)
     async with await Memories.open(uri, worker=False) as memories:

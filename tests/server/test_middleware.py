@@ -218,7 +218,7 @@ async def test_requests_of_one_caller_are_bounded(held: Held, many: httpx.AsyncC
     """A caller's requests beyond the bound get 429; an eighth of the slots is one caller's."""
     greedy = [asked(many, "greedy") for _ in range(9)]
     refused, _ = await asyncio.wait(greedy, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE)
-    [answer] = [one.result() for one in refused]
+    [answer] = [task.result() for task in refused]
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
     for _ in range(4):
         assert await held.begins()
@@ -247,7 +247,7 @@ async def test_health_is_told_when_no_other_request_has_a_turn(held: Held, many:
     """Health checks are answered while the requests of many callers fill every slot."""
     calls = [asked(many, f"user {number % 10}") for number in range(90)]
     refused, _ = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE)
-    assert {one.result().status_code for one in refused} == {429}
+    assert {task.result().status_code for task in refused} == {429}
     for path in ("/healthz", "/readyz"):
         assert (await many.get(path)).status_code == 200
     held.go.set()

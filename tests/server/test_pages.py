@@ -202,8 +202,8 @@ async def test_what_waits_is_confirmed_or_rejected_on_the_page(
     for do, id in (("confirm", first), ("reject", second)):
         answer = await sent(client, act, do=do, id=id)
         assert "show=waiting" in answer.headers["location"]
-    assert [one.id for one in (await memories.list(SCOPE)).memories] == [first]
-    assert [one.who for one in await memories.history(SCOPE, first)] == ["page"]
+    assert [memory.id for memory in (await memories.list(SCOPE)).memories] == [first]
+    assert [revision.who for revision in await memories.history(SCOPE, first)] == ["page"]
     assert (await sent(client, act, do="confirm", id=second)).status_code == 404
 
 
@@ -223,7 +223,7 @@ async def test_memories_are_forgotten_by_conditions_after_a_look(
     hidden = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', text))
     done = await client.post(f"/forget?{ADA}", data={**hidden, "do": "forget"})
     assert done.status_code == 303
-    assert [one.content for one in (await memories.list(SCOPE)).memories] == ["Three"]
+    assert [memory.content for memory in (await memories.list(SCOPE)).memories] == ["Three"]
     receipts = (await client.get(f"/receipts?{ADA}")).text
     assert "checked just now: whole" in receipts
     assert "page" in receipts
@@ -261,7 +261,7 @@ async def test_links_and_forms_stay_in_the_empty_tenant(clock: Clock):
             assert 'name="tenant" value=""' in form
             answer = await sent(client, f"/forget?{ADA}", everything="true", do="forget")
             assert (answer.status_code, "tenant=" in answer.headers["location"]) == (303, True)
-        assert [one.content for one in (await memories.list(acme)).memories] == [
+        assert [memory.content for memory in (await memories.list(acme)).memories] == [
             "Acme's own secret"
         ]
         assert not (await memories.list(SCOPE)).memories
@@ -314,7 +314,10 @@ async def test_dead_letters_are_dropped_and_retried(
     answer = await sent(client, f"/jobs?{ADA}", do="retry-all")
     said = (await client.get(answer.headers["location"])).text
     assert "The dead letters here are queued again" in said
-    assert [len(await memories.jobs(state="dead", scope=one)) for one in (SCOPE, other)] == [0, 1]
+    assert [len(await memories.jobs(state="dead", scope=scope)) for scope in (SCOPE, other)] == [
+        0,
+        1,
+    ]
     assert (await client.post(f"/jobs?{ADA}", data={"do": "retry-all"})).status_code == 400
     await sent(client, "/jobs", do="retry-all")
     assert not await memories.jobs(state="dead")

@@ -90,7 +90,7 @@ async def test_every_verb_gives_what_the_store_would(remote: RemoteMemories, mem
         ("receipts", (), {}),
     ):
         here, there = [
-            await getattr(one, verb)(*arguments, **options) for one in (memories, remote)
+            await getattr(door, verb)(*arguments, **options) for door in (memories, remote)
         ]
         assert there == here, verb
     server, *findings = await remote.check()

@@ -97,7 +97,7 @@ if CITUS:
         """The doctor names the nodes of a cluster, and the tables that are on the coordinator."""
         name = "kagent_memory" if distributed else schema
         async with await Memories.open(citus_uri, worker=False, postgres_schema=name) as memories:
-            [cluster] = [one for one in await memories.check() if one.part == "cluster"]
+            [cluster] = [finding for finding in await memories.check() if finding.part == "cluster"]
         assert cluster.state == ("ok" if distributed else "note")
         nodes, _, alone = cluster.text.partition(" On the coordinator")
         assert nodes.count(":") == 3

@@ -98,7 +98,7 @@ async def lived(memories: Memories, scope: Scope, count: int = 5) -> list[str]:
     store = memories.store
     added = [memory(number) for number in range(count)]
     await store.apply(scope, Batch(changes=adding(*added, explicit=True)), now=NOW)
-    ids = [one.id for one in added]
+    ids = [memory.id for memory in added]
     await memories.edit(scope, ids[0], content=f"{CANARY} keeps no key", who=CANARY)
     await memories.add(scope, [f"{CANARY} brings a vector"], embedding=[vector(*[1.0] * 64)])
     await memories.forget(scope, ids[1])
@@ -147,7 +147,7 @@ async def everything(memories: Memories, scope: Scope) -> list[Any]:
     """What a reader gets, by every way of reading."""
     listed = (await memories.list(scope, order="oldest", limit=100)).memories
     hits = await memories.recall(scope, CANARY, limit=20, deliver=False)
-    histories = [await memories.history(scope, one.id) for one in listed]
+    histories = [await memories.history(scope, memory.id) for memory in listed]
     jobs = [(job.payload, job.error) for job in await memories.jobs(scope=scope)]
     return [listed, sorted(hit.memory.id for hit in hits), histories, jobs]
 
@@ -220,7 +220,7 @@ async def test_an_interrupted_rotation_goes_on(uri, monkeypatch):
         )
         assert (await memories.rotate_keys(dry_run=True)).scopes == 0
     async with await opened(uri, NEW) as memories:
-        texts = {one.content for one in (await memories.list(ADA, limit=100)).memories}
+        texts = {memory.content for memory in (await memories.list(ADA, limit=100)).memories}
     assert {f"{CANARY} number 0", f"{CANARY} came meanwhile"} < texts
 
 
@@ -288,7 +288,7 @@ async def test_filters_find_the_same_plain_sealed_and_of_two_keys(uri):
                 page = await memories.list(ADA, filter=filter, limit=100)
                 hits = await memories.recall(ADA, "keys", filter=filter, limit=20)
                 for found in (page.memories, [hit.memory for hit in hits]):
-                    assert {one.metadata["number"] for one in found} == numbers, filter
+                    assert {memory.metadata["number"] for memory in found} == numbers, filter
             facets = await memories.facets(ADA)
             assert (facets.total, facets.topics) == (6, {f"{CANARY} topic": 6, "keys": 6})
             await memories.rotate_keys()

@@ -379,9 +379,9 @@ def test_an_index_answers_as_one_made_anew(rounds):
     index, said = ScopeIndex(), dict[str, Entry]()
     for writes, erased in rounds:
         entries = [placed(ids[one], *terms, number=number) for one, terms, number in writes]
-        gone = {ids[one] for one in erased}
+        gone = {ids[row] for row in erased}
         index = index.updated(entries).updated((), gone)
-        said |= {one.id: one for one in entries}
+        said |= {entry.id: entry for entry in entries}
         said = {id: one for id, one in said.items() if id not in gone}
         anew = ScopeIndex().updated([*said.values()])
         assert told(index, ids) == told(anew, ids)

@@ -65,7 +65,7 @@ async def test_memories_work_on_the_callers_pool(pool: AsyncConnectionPool[Any])
         await memories.remember(ADA, [Message(text="I moved to Lisbon", event_id="e1")], "s")
         assert await memories.drain(60)
         assert (await memories.stats(ADA)).visible == 2
-        assert not [one for one in await memories.check() if one.state == "bad"]
+        assert not [finding for finding in await memories.check() if finding.state == "bad"]
         assert "acme" not in memories.location
     assert not pool.closed
     assert await state(pool) == before

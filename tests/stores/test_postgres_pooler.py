@@ -63,13 +63,13 @@ async def busy_life(uri: str, schema: str) -> None:
             )
             await store.enqueue([a_job(scope, "embed", key=schema)])
             listed = (await store.memories.list(scope, limit=1000, now=NOW)).memories
-            assert {one.content for one in listed} == {
+            assert {memory.content for memory in listed} == {
                 f"zebra {n} {schema}" for n in range(turn + 1)
             }
             [near] = await (await store.memories.view(scope, now=NOW)).nearest(
                 space, [row], limit=1000
             )
-            assert {one.id for one in listed} == {id for id, _ in near}
+            assert {memory.id for memory in listed} == {id for id, _ in near}
             assert {job.key for job in await store.queue.jobs()} == {schema}
 
 

@@ -144,7 +144,7 @@ async def fill(store: Store) -> None:
 
 
 async def contents(store: Store, scope: Scope = ADA) -> list[str]:
-    return [one.content for one in (await store.memories.list(scope, now=NOW)).memories]
+    return [memory.content for memory in (await store.memories.list(scope, now=NOW)).memories]
 
 
 def rows(connection: psycopg.Connection[Any], *tables: str) -> set[int]:
@@ -240,7 +240,7 @@ async def test_a_connection_of_the_pool_carries_nothing_over(direct_or_pooled_ur
                 *calls, database.run(failing, ADA, write=True), return_exceptions=True
             )
             assert isinstance(ended.pop(), ValueError)
-            assert not [one for one in ended if isinstance(one, BaseException)]
+            assert not [end for end in ended if isinstance(end, BaseException)]
             await asyncio.sleep(0.0005 * number)
             cut.cancel()
             await asyncio.wait([cut])

@@ -94,7 +94,7 @@ async def test_an_old_process_serves_beside_a_new_one(postgres_uri: str) -> None
         hits = await old.recall(scope, "Ada likes")
         assert {hit.memory.id for hit in hits} == {tea, coffee}
         await old.edit(scope, tea, content="Ada likes green tea")
-        assert [one.kind for one in await old.history(scope, tea)] == ["edit"]
+        assert [revision.kind for revision in await old.history(scope, tea)] == ["edit"]
         await old.remember(scope, [Message(text="I like rain.")], "s1")
         await old.drain()
         await old.forget(scope, coffee)

@@ -335,7 +335,7 @@ async def test_a_wrong_read_uri_is_told_when_the_store_is_opened(pair, schema, t
 
 async def told(pair: Pair, schema: str, read_uri: str) -> doctor.Diagnosis:
     found = await doctor.examine(pair.primary, llm=False, postgres_schema=schema, read_uri=read_uri)
-    [finding] = [one for one in found if one.part == "standby"]
+    [finding] = [finding for finding in found if finding.part == "standby"]
     return finding
 
 
