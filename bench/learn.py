@@ -31,7 +31,7 @@ from kagent_memory.language.tokenizer import index_terms, spelling
 from kagent_memory.records import new_id
 from kagent_memory.retrieval.question import Question as Asked
 from kagent_memory.retrieval.ranking import RankSettings
-from kagent_memory.retrieval.ranking.rank import rank
+from kagent_memory.retrieval.ranking.rank import highest_score, rank
 from kagent_memory.retrieval.ranking.table import Near, dense_text
 from kagent_memory.retrieval.search import LEG, SHORTLIST, Search
 from kagent_memory.stores.columns import NO_ROWS
@@ -127,8 +127,8 @@ async def asked(scope: Scope, embedder: MiniLM | None) -> list[Question]:
         found, _ = rank(search, matches, Near(nearest, nearest), UNITS)
         found.sort()
         added = [hit.why["scores"] for hit in found]
-        # a rare name doubles the highest score, of which the signs are shares
-        whole = 2.0 if any("exact" in scores for scores in added) else 1.0
+        # the signs are shares of the highest score, which a rare name doubles
+        whole = highest_score(UNITS) * (2 if any("exact" in scores for scores in added) else 1)
         signs = np.array([[whole * scores.get(name, 0.0) for name in SIGNS] for scores in added])
         signs = signs.reshape(-1, len(SIGNS))
         evidence = {scope.ids[key] for key in one.evidence}

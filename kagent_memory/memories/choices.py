@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ..errors import ConfigurationError
 from ..ingestion import Providers
 from ..ingestion.summary_provider import SummaryProvider, checked_provider, with_settings
-from ..models.embedding import Embedder, EmbedderChoice, open_embedder
+from ..models.embedding import CheckedEmbedder, EmbedderChoice, open_embedder
 from ..models.llm import Llm, open_llm
 from ..models.reranking import RerankChoice, Reranker, open_reranker
 from ..redaction import Redactor, redactor
@@ -82,7 +82,7 @@ def choose_models(
     summary: SummaryProvider | None,
     rerank: RerankChoice,
     resolve_llm: Callable[[str], Llm | None] | None,
-) -> tuple[Embedder | None, Providers, Reranker | None]:
+) -> tuple[CheckedEmbedder | None, Providers, Reranker | None]:
     """Return the models that were chosen, or else those that the settings name; a name that
     LiteLLM does not know is resolved.
 

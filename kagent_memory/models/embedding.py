@@ -180,7 +180,7 @@ def _halves(text: str) -> tuple[str, str]:
     return (text[:place], text[place:]) if place > 0 else (text[:middle], text[middle:])
 
 
-def open_embedder(choice: Any, settings: MemorySettings) -> Embedder | None:
+def open_embedder(choice: Any, settings: MemorySettings) -> CheckedEmbedder | None:
     """Return the embedder for None, a model name, kagent's configuration or an embedder itself.
 
     Does not load or call a model, but may import fastembed (for a local model) or LiteLLM (for an

@@ -17,7 +17,7 @@ from cachetools import TTLCache
 
 from .. import telemetry
 from ..errors import ConfigurationError, ModelError, UnusableAnswer
-from ..models.embedding import ADVICE, PROBE, CheckedEmbedder, Embedder, Kind
+from ..models.embedding import ADVICE, PROBE, CheckedEmbedder, Kind
 from ..records import Memory, Scope, Vector
 from ..settings import MemorySettings
 from ..stores import Store
@@ -41,7 +41,7 @@ class StoreEmbedder:
     Args:
         store: whose vectors these are.
         embedder: makes them.
-        settings: of batches and the cache.
+        settings: of the cache.
         replaces: its vectors are to replace those of another embedder.
 
     Attributes:
@@ -51,18 +51,13 @@ class StoreEmbedder:
     def __init__(
         self,
         store: Store,
-        embedder: Embedder,
+        embedder: CheckedEmbedder,
         settings: MemorySettings = MemorySettings(),
         *,
         replaces: bool = False,
     ) -> None:
-        self.name = embedder.name
+        self.name, self._embedder = embedder.name, embedder
         self._store, self._replaces = store, replaces
-        self._embedder = (
-            embedder
-            if isinstance(embedder, CheckedEmbedder)
-            else CheckedEmbedder(embedder, settings)
-        )
         self._space: EmbeddingSpace | None = None
         self._max_bytes = settings.cache_mb * 2**20 // 4
         self.forget()
@@ -74,16 +69,15 @@ class StoreEmbedder:
             self._max_bytes, CACHED_SECONDS, getsizeof=lambda row: row.nbytes + ENTRY_BYTES
         )
 
-    async def check(self) -> None:
-        """Compare the embedder's name with what the store holds.
+    async def check(self, dimensions: int | None = None) -> None:
+        """Check that the embedder's space is among the store's own, or that there is none yet.
+
+        Args:
+            dimensions: of its vectors; None: as the store has them.
 
         Raises:
             ConfigurationError: the store holds another embedder's vectors.
         """
-        await self._held()
-
-    async def _held(self, dimensions: int | None = None) -> None:
-        """Check that this embedder's space is among the store's own, or that there is none yet."""
         spaces = [
             space
             for space in await self._store.memories.spaces.all()
@@ -195,7 +189,7 @@ class StoreEmbedder:
         if self._replaces:
             space = await self._store.memories.spaces.replace(self.name, len(probe), probe)
         else:
-            await self._held(len(probe))
+            await self.check(len(probe))
             space = await self._store.memories.spaces.add(self.name, len(probe), probe)
         former = probe if space.probe is None else space.probe
         if cosine(probe, former) < SAME_MODEL_COSINE:

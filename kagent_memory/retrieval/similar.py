@@ -70,23 +70,22 @@ async def current(
     stored.
     """
     ids = {memory.id for neighbours in near.values() for memory, _ in neighbours}
-    known = {
-        **await store.get(scope, list(ids), now=now),
-        **{memory.id: memory for memory in others},
-    }
     slots = {place: slot for place, memory in enumerate(memories) if (slot := slot_of(memory))}
     query = MemoryQuery(slots=list(slots.values()), order="oldest", now=now)
     filling = await store.select(scope, query) if slots else ()
-    holders = defaultdict[str, list[Memory]](list)
+    known = {
+        **await store.get(scope, list(ids), now=now),
+        **{memory.id: memory for memory in (*filling, *others)},
+    }
+    holders = defaultdict[str | None, list[str]](list)
     for memory in (*filling, *others):
-        holders[slot_of(memory) or ""].append(memory)
+        holders[slot_of(memory) or ""].append(memory.id)
     near_facts: dict[int, list[tuple[Memory, float]]] = {}
     for place in near.keys() | slots.keys():
-        ones = near.get(place, ())
-        alike = {each.id: (known[each.id], value) for each, value in ones if each.id in known}
-        for holder in holders[slots[place]] if place in slots else ():
-            alike.setdefault(holder.id, (holder, 1.0))
-        near_facts[place] = [*alike.values()]
+        likeness = {memory.id: value for memory, value in near.get(place, ())}
+        for id in holders[slots.get(place)]:
+            likeness.setdefault(id, 1.0)
+        near_facts[place] = [(known[id], value) for id, value in likeness.items() if id in known]
     return near_facts
 
 

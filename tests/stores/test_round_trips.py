@@ -6,9 +6,11 @@ import pytest
 
 from kagent_memory.ingestion.echoes import without_recalled
 from kagent_memory.memories import Memories
+from kagent_memory.models.embedding import CheckedEmbedder
 from kagent_memory.records import Fact, Filter, Memory, Message, Scope
 from kagent_memory.retrieval.embedding_spaces import StoreEmbedder
 from kagent_memory.retrieval.similar import neighbours
+from kagent_memory.settings import MemorySettings
 from kagent_memory.stores import open_store
 from kagent_memory.stores.postgres.connection import PostgresSession
 from kagent_memory.stores.values import Batch
@@ -50,7 +52,8 @@ async def store(postgres_uri):
 @pytest.mark.parametrize("embedded", [True, False])
 async def test_neighbours_of_twenty_facts_cost_as_much_as_of_one(store, trips, embedded):
     """The neighbours of twenty facts cost as much as those of one."""
-    vectors = StoreEmbedder(store, HashEmbedder()) if embedded else None
+    checked = CheckedEmbedder(HashEmbedder(), MemorySettings())
+    vectors = StoreEmbedder(store, checked) if embedded else None
     facts = [memory(number) for number in range(20)]
     asked: list[int] = []
     for some in (facts[:1], facts[:1], facts):

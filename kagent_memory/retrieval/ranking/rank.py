@@ -89,7 +89,7 @@ def rank(
         settings: the weights.
     """
     table = Table(search, text, near, settings)
-    signs, highest = _signs(search, table, settings), _highest(settings)
+    signs, highest = _signs(search, table, settings), highest_score(settings)
     whole = sum(signs.values(), np.zeros(len(table.rows))) / highest
     scores = whole.clip(0.0, 1.0)
     if (exact := table.exact).any():  # above all that other signs can reach
@@ -153,7 +153,7 @@ def _answers(search: Search, table: Table) -> Mask:
     return matched | (len(table.idf) >= _CONTEXT_TERMS)
 
 
-def _highest(settings: RankSettings) -> float:
+def highest_score(settings: RankSettings) -> float:
     """Return the highest score there could be."""
     matches = settings.match + settings.window + settings.session + settings.answer
     others = settings.author + settings.substance
