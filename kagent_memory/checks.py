@@ -117,7 +117,7 @@ def valid_text(value: str) -> str:
     )
 
 
-def json_text(value: Any, what: str, *, compact: bool = False) -> str:
+def json_text(value: Any, what: str) -> str:
     """Return the value as JSON text that any database and any JSON parser takes.
 
     Raises:
@@ -125,8 +125,7 @@ def json_text(value: Any, what: str, *, compact: bool = False) -> str:
             nested too deep.
     """
     try:
-        separators = (",", ":") if compact else None
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=separators)
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         text.encode()
     except RecursionError as error:
         raise InvalidInput(

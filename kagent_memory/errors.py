@@ -14,36 +14,63 @@ KagentMemoryError
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
+
+
+class ErrorFamily(NamedTuple):
+    """Name, HTTP status and exit code of a family of errors.
+
+    Attributes:
+        name: in /api/v1's problem types and in the command line's JSON.
+        http_status: of an answer of the server.
+        exit_code: of a command.
+    """
+
+    name: str
+    http_status: int
+    exit_code: int
 
 
 class KagentMemoryError(Exception):
     """Something in kagent_memory failed; the class says who must act, the text says what to do."""
 
+    family = ErrorFamily("error", 500, 5)
+
 
 class ConfigurationError(KagentMemoryError):
     """A setting, URI or installed part does not fit; the operator must change it."""
+
+    family = ErrorFamily("configuration", 501, 5)
 
 
 class InvalidInput(KagentMemoryError, ValueError):
     """The input cannot be stored or searched; the call wrote nothing."""
 
+    family = ErrorFamily("invalid-input", 400, 2)
+
 
 class NotFound(KagentMemoryError, LookupError):
     """No such memory or job in this scope."""
+
+    family = ErrorFamily("not-found", 404, 3)
 
 
 class Conflict(KagentMemoryError):
     """It was changed by somebody else in between; read it again and retry."""
 
+    family = ErrorFamily("conflict", 409, 4)
+
 
 class StoreError(KagentMemoryError):
     """The database is unavailable or refused the work; nothing of that call was written."""
 
+    family = ErrorFamily("store", 503, 6)
+
 
 class ModelError(KagentMemoryError):
     """The model or embedder is unavailable, or answered what cannot be used."""
+
+    family = ErrorFamily("model", 502, 7)
 
 
 class ModelUnavailable(ModelError):
@@ -64,41 +91,12 @@ class UnusableAnswer(ModelError):
     """
 
 
-class ErrorFamily(NamedTuple):
-    """Name, HTTP status, gRPC code and exit code of a family of errors.
-
-    Attributes:
-        name: in /api/v1's problem types and in the command line's JSON.
-        http_status: of an answer of the server.
-        exit_code: of a command.
-    """
-
-    name: str
-    http_status: int
-    exit_code: int
-
-
-FAMILIES: Mapping[type[KagentMemoryError], ErrorFamily] = {
-    InvalidInput: ErrorFamily("invalid-input", 400, 2),
-    NotFound: ErrorFamily("not-found", 404, 3),
-    Conflict: ErrorFamily("conflict", 409, 4),
-    ConfigurationError: ErrorFamily("configuration", 501, 5),
-    StoreError: ErrorFamily("store", 503, 6),
-    ModelError: ErrorFamily("model", 502, 7),
-}
-_ANY = ErrorFamily("error", 500, 5)
-
-
-def family_of(error: KagentMemoryError) -> ErrorFamily:
-    """Return the family of an error."""
-    return next((FAMILIES[kind] for kind in type(error).__mro__ if kind in FAMILIES), _ANY)
-
-
 def error_class(family: str) -> type[KagentMemoryError]:
     """Return the class that a family's name stands for; StoreError for a name that this version
     does not know.
     """
-    return next((kind for kind, known in FAMILIES.items() if known.name == family), StoreError)
+    kinds = KagentMemoryError.__subclasses__()
+    return next((kind for kind in kinds if kind.family.name == family), StoreError)
 
 
 def needs_extra(what: str, extra: str, error: ImportError | None = None) -> ConfigurationError:

@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from opentelemetry import metrics, trace
@@ -81,23 +81,14 @@ _counters = {
 }
 
 
-class Listener(Protocol):
-    """Receiver of measurements, such as a server's `/metrics`; called from any thread."""
-
-    def measured(self, name: str, value: float, attributes: Attributes) -> None:
-        """Take in what was measured, or counted."""
-
-
-_listeners: weakref.WeakSet[Listener] = weakref.WeakSet()
-
-
-def listen(listener: Listener) -> None:
-    """Tell a listener what is measured from now on, for as long as somebody holds it."""
-    _listeners.add(listener)
+listeners = weakref.WeakSet[Any]()
+"""Receivers of measurements, such as a server's `/metrics`, as long as somebody holds them: their
+method `measured(name, value, attributes)` is called from any thread.
+"""
 
 
 def _tell(name: str, value: float, attributes: Attributes) -> None:
-    for listener in list(_listeners) if len(_listeners) else ():
+    for listener in [*listeners]:
         listener.measured(name, value, attributes)
 
 

@@ -14,7 +14,7 @@ import click
 from click.shell_completion import shell_complete
 
 from .. import __version__
-from ..errors import InvalidInput, KagentMemoryError, family_of
+from ..errors import InvalidInput, KagentMemoryError
 from . import maintenance_commands, memory_commands, serve
 from .command import AS_IT_STANDS, ENDING, EXIT_CODES, Call, Command, end_at
 from .output import (
@@ -141,6 +141,6 @@ async def _perform(call: Call) -> int:
 
 
 def _fail(error: KagentMemoryError, say: Output) -> int:
-    family = family_of(error)
+    family = error.family
     say.error(str(error) or type(error).__name__, family=family.name, exit_code=family.exit_code)
     return family.exit_code

@@ -290,7 +290,7 @@ def _request(verb: Verb, arguments: Mapping[str, Any]) -> tuple[str, dict[str, s
             for name, value in values.items()
         }
         return path, query, None
-    return path, query, json_text(values, "The request", compact=True).encode()
+    return path, query, json_text(values, "The request").encode()
 
 
 def _named(scope: Mapping[str, str]) -> dict[str, str]:

@@ -19,7 +19,7 @@ from fastapi.responses import StreamingResponse
 
 from .. import __version__
 from ..concurrency import LONG, cancel_and_wait, run_in_thread
-from ..errors import InvalidInput, KagentMemoryError, family_of
+from ..errors import InvalidInput, KagentMemoryError
 from ..memories.memories import Memories
 from ..memories.verbs import Verb, verbs_of
 from ..records import Scope, Scopes
@@ -138,7 +138,7 @@ async def imported(request: Request, memories: Memories, **options: Any) -> Stre
                 yield _line(
                     {
                         "error": {
-                            "type": f"{URN}{family_of(error).name}",
+                            "type": f"{URN}{error.family.name}",
                             "detail": message_of(error),
                         }
                     }

@@ -16,7 +16,7 @@ from fastapi.responses import (
 )
 from starlette.exceptions import HTTPException
 
-from ..errors import KagentMemoryError, family_of
+from ..errors import KagentMemoryError
 from .page_helpers import page
 
 logger = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ def message_of(error: KagentMemoryError) -> str:
 
 def told(error: KagentMemoryError) -> dict[str, Any]:
     """Return an error's message for a page, and its status."""
-    return {"wrong": message_of(error), "status": family_of(error).http_status}
+    return {"wrong": message_of(error), "status": error.family.http_status}
 
 
 def log_defect(error: Exception) -> None:
@@ -56,7 +56,7 @@ async def answer_to(request: Request, error: Exception) -> Response:
     """
     match error:
         case KagentMemoryError():
-            family = family_of(error)
+            family = error.family
             return _written(request, family.http_status, message_of(error), kind=family.name)
         case HTTPException(status_code=status):
             kind = "not-found" if status == HTTPStatus.NOT_FOUND else ""

@@ -133,10 +133,10 @@ class PrometheusMetrics:
             for name, meaning in GAUGES.items()
         }
         self._queue = Fresh(self._ask)
-        telemetry.listen(self)
+        telemetry.listeners.add(self)
 
     def measured(self, name: str, value: float, attributes: Attributes) -> None:
-        """See `telemetry.Listener`."""
+        """Take in what was measured, or counted; see `telemetry.listeners`."""
         if name == "operation":
             named = ("gen_ai.operation.name", "kagent_memory.mode", "error.type")
             labels = [str(attributes.get(label, "")) for label in named]

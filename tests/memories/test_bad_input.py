@@ -35,7 +35,6 @@ from kagent_memory.errors import (
     KagentMemoryError,
     StoreError,
     UnusableAnswer,
-    family_of,
 )
 from kagent_memory.remote import open_memories
 from kagent_memory.retrieval.query import WordGate
@@ -410,7 +409,7 @@ async def test_a_uri_of_another_library_is_answered_with_what_to_write(
     with pytest.raises(ConfigurationError) as opened:
         await open_memories(uri)
     assert (
-        await asyncio.to_thread(main, ["show", "--uri", uri]) == family_of(opened.value).exit_code
+        await asyncio.to_thread(main, ["show", "--uri", uri]) == opened.value.family.exit_code
     )
     for told in (str(service.value), str(opened.value), capsys.readouterr().err):
         assert "libsql://" in told

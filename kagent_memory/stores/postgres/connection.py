@@ -220,7 +220,7 @@ def encoded(name: str, value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return HalfVector(cast("Any", value))
     if isinstance(value, Mapping):
-        return json_text(value, "The value", compact=True)
+        return json_text(value, "The value")
     if not isinstance(value, list | tuple):
         return value
     return [encoded(name, element) for element in cast("Sequence[Any]", value)]

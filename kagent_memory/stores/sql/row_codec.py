@@ -273,4 +273,4 @@ def _canonical(value: object) -> str:
 
 
 def _json(value: Mapping[str, Any]) -> bytes:
-    return json_text(value, "The value", compact=True).encode()
+    return json_text(value, "The value").encode()
