@@ -408,9 +408,7 @@ async def test_a_uri_of_another_library_is_answered_with_what_to_write(
         KagentMemoryService(uri)
     with pytest.raises(ConfigurationError) as opened:
         await open_memories(uri)
-    assert (
-        await asyncio.to_thread(main, ["show", "--uri", uri]) == opened.value.family.exit_code
-    )
+    assert await asyncio.to_thread(main, ["show", "--uri", uri]) == opened.value.family.exit_code
     for told in (str(service.value), str(opened.value), capsys.readouterr().err):
         assert "libsql://" in told
         assert "hunter22" not in told

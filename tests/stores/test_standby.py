@@ -118,7 +118,7 @@ class Outcomes:
 
     def __init__(self) -> None:
         self._seen = set[object]()
-        telemetry.listen(self)
+        telemetry.listeners.add(self)
 
     def measured(self, name: str, value: float, attributes: telemetry.Attributes) -> None:
         if name == "standby_reads":
