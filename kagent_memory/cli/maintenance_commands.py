@@ -144,7 +144,7 @@ async def jobs(call: Call) -> Answer:
     if args.drop is not None:
         await memories.drop_job(args.drop)
         return Answer({"dropped": args.drop})
-    listed = await call.perform(Memories.jobs, payloads=False, tenant=args.tenant)
+    listed = await call.perform(Memories.jobs, tenant=args.tenant)
     return Answer(listed, JOB_COLUMNS)
 
 

@@ -107,7 +107,7 @@ async def audit_scope(
     if "recall_loop" in defects:
         await contents.match(scope)
     size = sum(len(whole.memory.content) * (1 + len(whole.revisions)) for whole in every)
-    for defect in defects:
+    for defect in dict.fromkeys(defects):
         evidence: Evidence = getattr(contents, defect)()
         cases = await run_in_thread(size, list[tuple[Sequence[str], str]], evidence)
         counts[defect] = len(cases)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from ..concurrency import run_in_thread
@@ -15,7 +15,7 @@ from ..models.embedding import open_embedder
 from ..records import Change, Scope, Scopes
 from ..retrieval.embedding_spaces import StoreEmbedder
 from ..stores.values import Rotated, ScopeStats
-from .audit import DEFECTS, MAX_FINDINGS, Audit, Defect, audit_scope
+from .audit import DEFECTS, MAX_FINDINGS, Audit, audit_scope
 from .diagnosis import Diagnosis, diagnose
 from .opened import Opened
 from .transfer import READ, ExportFile, Imported, export, import_file
@@ -71,7 +71,7 @@ class Maintenance(Opened):
         self,
         scope: Scope | Scopes | None = None,
         *,
-        defects: Defects | None = None,
+        defects: Defects = DEFECTS,
         most: Count = MAX_FINDINGS,
         progress: Progress | None = None,
     ) -> Audit:
@@ -89,38 +89,26 @@ class Maintenance(Opened):
 
         Args:
             scope: whose memories; or all scopes of a tenant, a user or an app; None: all.
-            defects: only these, one at least.
+            defects: which ones, one at least.
             most: findings of each defect at most; `counts` count all.
             progress: called after each of several scopes with how many memories are read.
 
         Raises:
             InvalidInput: a defect is unknown.
         """
-        wanted: Sequence[Defect] = [
-            defect for defect in DEFECTS if defects is None or defect in defects
-        ]
         if isinstance(scope, Scope):
-            return await audit_scope(self, scope, defects=wanted, most=most)
+            return await audit_scope(self, scope, defects=defects, most=most)
         total = Audit()
-        async for each in self.each_scope(scope):
-            total = total.plus(await self.audit(each, defects=wanted, most=most), most)
+        async for each in self.each_scope(**asdict(scope) if scope else {}):
+            total = total.plus(await self.audit(each, defects=defects, most=most), most)
             if progress is not None:
                 progress(total.memories)
         return total
 
     async def each_scope(
-        self,
-        which: Scopes | None = None,
-        *,
-        tenant: str | None = None,
-        user: str | None = None,
-        app: str | None = None,
+        self, *, tenant: str | None = None, user: str | None = None, app: str | None = None
     ) -> AsyncGenerator[Scope]:
-        """Yield every scope that a pattern, or names of a tenant, user or app, mean; without any,
-        all that exist.
-        """
-        if which is not None:
-            tenant, user, app = which.tenant, which.user, which.app
+        """Yield every scope of a tenant, user or app; without any, all that exist."""
         after: Scope | None = None
         while page := await self.scopes(tenant=tenant, user=user, app=app, after=after):
             for scope in page:

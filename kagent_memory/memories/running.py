@@ -60,9 +60,8 @@ class Running(Opened):
         state: JobState | None = None,
         limit: int = 100,
         id: str | None = None,
-        payloads: bool = True,
     ) -> Sequence[Job]:
-        """Return queued, running and dead jobs, oldest first.
+        """Return queued, running and dead jobs, oldest first, without their payloads.
 
         Args:
             scope: whose; None: everybody's.
@@ -72,7 +71,6 @@ class Running(Opened):
             state: only those in this state.
             limit: how many at most.
             id: only the job of this id.
-            payloads: also read what they carry, which may be much; a server keeps it to itself.
         """
         return await self.store.queue.jobs(
             scope=scope,
@@ -82,7 +80,7 @@ class Running(Opened):
             state=state,
             limit=limit,
             id=id,
-            payloads=payloads,
+            payloads=False,
         )
 
     @verb("POST /jobs/{job_id}/retry", durable=True)

@@ -209,7 +209,8 @@ class RemoteMemories(Memories):
 
     async def _audit(self, verb: Verb, arguments: dict[str, Any]) -> Audit:
         # a server audits one at a time; for no defect that only one of another version knows
-        is_one, known = isinstance(arguments.get("scope"), Scope), {"defects": DEFECTS, **arguments}
+        is_one = isinstance(arguments.get("scope"), Scope)
+        known = {"defects": [*DEFECTS], **arguments}
         return await (self._send(verb, known) if is_one else verb.function(self, **arguments))
 
     async def _check(self, verb: Verb, arguments: dict[str, Any]) -> Sequence[Diagnosis]:

@@ -209,8 +209,6 @@ async def _arguments(verb: Verb, request: Request) -> dict[str, Any]:
     values |= await _whose(verb, request, values)
     if "who" in verb.types:
         values["who"] = who(values.get("who", ""), caller_of(request))
-    if "payloads" in verb.types:
-        values["payloads"] = False  # payloads hold what people said
     if missing := sorted(verb.required - values.keys() - {verb.takes_file}):
         raise InvalidInput(f"{', '.join(missing)}: missing.")
     return values

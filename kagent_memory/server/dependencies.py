@@ -100,9 +100,7 @@ def tenant_wide(caller: Caller, tenant: str | None) -> dict[str, str | None]:
 async def visible_jobs(
     request: Request, scope: Scope | None, state: JobState, limit: int
 ) -> Sequence[Job]:
-    """Return the jobs of a scope, or all that the caller may see, without payloads, which hold what
-    people said.
-    """
+    """Return the jobs of a scope, or all that the caller may see."""
     caller = caller_of(request)
     return await memories_of(request).jobs(
         scope=scope,
@@ -111,7 +109,6 @@ async def visible_jobs(
         app=caller.app,
         state=state,
         limit=limit,
-        payloads=False,
     )
 
 
@@ -121,7 +118,7 @@ async def own_job(request: Request, id: str) -> Job:
     Raises:
         NotFound: the caller has no job with this id.
     """
-    matching = await memories_of(request).jobs(id=known_id(id, "job"), payloads=False)
+    matching = await memories_of(request).jobs(id=known_id(id, "job"))
     if not matching or not caller_of(request).may(matching[0].scope):
         raise NotFound("No such job.")
     return matching[0]

@@ -89,7 +89,7 @@ def _endpoint(verb: Verb) -> Any:
 
 
 def _parameters(verb: Verb) -> Iterator[Parameter]:
-    kinds = {name: kind for name, kind in verb.wire_types.items() if name != "payloads"}
+    kinds = dict(verb.wire_types)
     defaults = {
         name: None if isinstance(default, Filter) else default
         for name, default in verb.defaults.items()

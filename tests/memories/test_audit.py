@@ -127,7 +127,7 @@ async def test_exactly_what_was_planted_is_found(uri):
         assert (await memories.audit(Scopes(tenant="other"))).scopes == 0
         few = await memories.audit(ADA, defects=["personal_data", "secret"], most=1)
         assert few.counts == {"secret": 4, "personal_data": 2}
-        assert [finding.defect for finding in few.findings] == ["secret", "personal_data"]
+        assert [finding.defect for finding in few.findings] == ["personal_data", "secret"]
 
 
 async def test_what_is_no_defect_is_not_found():

@@ -85,7 +85,7 @@ async def test_every_verb_gives_what_the_store_would(remote: RemoteMemories, mem
         ("prune", (), {"dry_run": True}),
         ("facets", (SCOPE,), {"filter": Filter(types=("semantic",))}),
         ("stats", (SCOPE,), {}),
-        ("jobs", (), {"id": job, "payloads": False}),
+        ("jobs", (), {"id": job}),
         ("scopes", (), {}),
         ("receipts", (), {}),
     ):

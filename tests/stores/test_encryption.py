@@ -148,7 +148,7 @@ async def everything(memories: Memories, scope: Scope) -> list[Any]:
     listed = (await memories.list(scope, order="oldest", limit=100)).memories
     hits = await memories.recall(scope, CANARY, limit=20, deliver=False)
     histories = [await memories.history(scope, memory.id) for memory in listed]
-    jobs = [(job.payload, job.error) for job in await memories.jobs(scope=scope)]
+    jobs = [(job.payload, job.error) for job in await memories.store.queue.jobs(scope=scope)]
     return [listed, sorted(hit.memory.id for hit in hits), histories, jobs]
 
 
