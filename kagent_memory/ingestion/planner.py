@@ -16,7 +16,7 @@ from ..records import MAX_LINKS, Change, ChangeKind, Memory, new_id
 from ..retention.lifecycle import latest, promoted, revised
 from ..retrieval.similar import Near
 from ..stores.codec import revived
-from ..stores.planning import identity_of, is_saved, said, slot_of
+from ..stores.planning import identity_of, is_saved, said, slot_of, valid_since
 from .answers import Decision, Decisions
 
 WHO = "consolidation"
@@ -252,7 +252,7 @@ class Plan:
             self._put_before(memory, fact)
             return
         self.begin(fact, LATER_VALUE)
-        since = max(said(fact), _began(memory))
+        since = max(said(fact), valid_since(memory))
         self.put("add", replace(fact, valid_from=since))
         self._retire(memory, fact, since)
 
@@ -260,12 +260,16 @@ class Plan:
         """Keep a late statement as history, valid between those said before and after it."""
         self.is_late = True
         began, former = said(fact), self._former_values(memory.id)
-        later = (_began(value) for value in (*former, memory) if _began(value) > began)
+        later = (valid_since(value) for value in (*former, memory) if valid_since(value) > began)
         self.put("add", fact)
         self.begin(fact, EARLIER_VALUE)
         self._retire(fact, memory, min(later, default=began))
         for value in former:
-            if _began(value) <= began and value.valid_to is not None and value.valid_to > began:
+            if (
+                valid_since(value) <= began
+                and value.valid_to is not None
+                and value.valid_to > began
+            ):
                 self.put("supersede", replace(value, valid_to=began))
 
     def _former_values(self, id: str) -> list[Memory]:
@@ -287,7 +291,7 @@ class Plan:
         self, memory: Memory, by: Memory, until: datetime, *, kind: ChangeKind = "supersede"
     ) -> None:
         """Keep a memory as history of the one that stands for it."""
-        began = _began(memory)
+        began = valid_since(memory)
         ended = {"superseded_by": by.id, "valid_from": began, "valid_to": max(began, until)}
         self.put(kind, replace(memory, state="superseded", **ended))
 
@@ -325,16 +329,11 @@ def _may_change(memory: Memory, fact: Memory) -> bool:
     return not (fact.verbatim or memory.verbatim or is_outranked)
 
 
-def _began(memory: Memory) -> datetime:
-    """Return since when a memory has been valid."""
-    return memory.valid_from or said(memory)
-
-
 def _said_until(memory: Memory, fact: Memory) -> Memory:
     """Return the memory as said last when the fact was; it has been valid since it was said
     first.
     """
-    return replace(memory, said_at=max(said(memory), said(fact)), valid_from=_began(memory))
+    return replace(memory, said_at=max(said(memory), said(fact)), valid_from=valid_since(memory))
 
 
 def words(text: str) -> list[str]:

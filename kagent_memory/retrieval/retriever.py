@@ -193,9 +193,8 @@ class Retriever:
                 break
             wanted *= 4
         kept, memories = await with_sources(search, kept, memories)
-        size = (
-            sum(len(memory.content) for memory in memories.values()) if search.budget_tokens else 0
-        )
+        size = sum(len(memory.content) for memory in memories.values())
+        size //= 1 if search.budget_tokens else 100  # only then are passages looked for
         hits = await run_in_thread(size, handed_over, search, kept, memories)
         return tuple(hits), {**left_out, **others}
 
@@ -211,12 +210,11 @@ class Retriever:
         scores = await self._reranking.ask(search, rerank)
         if scores is None:
             return ranked
-        order = sorted(range(len(head)), key=lambda number: -scores[number])
+        order = sorted(zip(scores, head, strict=True), key=lambda pair: -pair[0])
         # the scores go down with the new order, so that usage is mixed into it and a gap is one
         falling = sorted((hit.score for hit in head), reverse=True)
         ordered: list[Ranked] = []
-        for number, score in zip(order, falling, strict=True):
-            hit = head[number]
+        for (_, hit), score in zip(order, falling, strict=True):
             if search.explain:
                 hit.why["scores"]["rerank"] = round(score - hit.score, 4)
             ordered.append(hit._replace(score=score))

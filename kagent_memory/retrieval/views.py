@@ -20,6 +20,7 @@ from ..stores.base import MemoryStore
 from ..stores.columns import Mask, Rows
 from ..stores.filter_match import matches_filter
 from ..stores.index import JoinedIndex, ScopeIndex
+from ..stores.planning import valid_since
 from ..stores.values import MemoryQuery, TextMatches, Whole
 from ..stores.vectors import Nearest
 from ..stores.view import MemoriesView, View
@@ -269,9 +270,7 @@ def state_at(whole: Whole, at: datetime) -> Memory | None:
     states = [revision.before for revision in whole.revisions if revision.before is not None] or [
         today
     ]
-    if at < min(
-        state.valid_from or state.said_at or state.created_at for state in (*states, today)
-    ):
+    if at < min(map(valid_since, (*states, today))):
         return None
     former = next((revision for revision in whole.revisions if revision.at > at), None)
     memory = (today if former is None else former.before) or states[0]

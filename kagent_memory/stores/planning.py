@@ -32,6 +32,11 @@ def said(memory: Memory) -> datetime:
     return memory.said_at or memory.created_at
 
 
+def valid_since(memory: Memory) -> datetime:
+    """Return since when a memory has been valid."""
+    return memory.valid_from or said(memory)
+
+
 def is_saved(memory: Memory) -> bool:
     """Return True if only an explicit call may change a memory: a caller saved or pinned it."""
     return memory.explicit or memory.pinned

@@ -18,6 +18,7 @@ from .rank import Ranked
 
 _TIE = 0.1  # of a score, within which the words alone do not tell two linked memories apart
 _COMPARED_CHARS = 500
+UNLIMITED = 2**62  # tokens
 PASSAGE_TOKENS = 400
 """The most that one memory takes of a budget: of longer ones a passage is handed over."""
 MIN_PASSAGE_TOKENS = 24
@@ -189,26 +190,21 @@ def handed_over(
     for the budget, and the turns that it came from, each once and as far as the budget goes.
     """
     question, budget = search.question.text, search.budget_tokens
-    left = MIN_PASSAGE_TOKENS if budget is None else budget
-    left -= sum(_cost(memories[hit.row]) for hit in kept) if budget else 0
+    most, left = (UNLIMITED, UNLIMITED) if budget is None else (PASSAGE_TOKENS, budget)
+    left -= sum(_cost(memories[hit.row]) for hit in kept)
     hits: list[Hit] = []
     shown: set[int] = set()
     for hit in kept:
         memory, turns = memories[hit.row], list[Memory]()
-        excerpt = memory.content
-        if budget:
-            excerpt = passage(excerpt, question, max_tokens=PASSAGE_TOKENS)
+        excerpt = passage(memory.content, question, max_tokens=most)
         for row in search.view.rows_of(hit.row, memory.source_ids):
             turn = memories.get(row)
             is_new = turn and turn.state == "source" and row not in shown
-            if turn is None or not is_new or left < MIN_PASSAGE_TOKENS:
-                continue
-            shown.add(row)
-            if budget:
-                text = passage(turn.content, question, max_tokens=min(left, PASSAGE_TOKENS))
-                turn = replace(turn, content=text)
+            if turn and is_new and left >= MIN_PASSAGE_TOKENS:
+                shown.add(row)
+                text = passage(turn.content, question, max_tokens=min(left, most))
                 left -= estimated_tokens(text)
-            turns.append(turn)
+                turns.append(replace(turn, content=text))
         hits.append(
             Hit(
                 memory=memory,

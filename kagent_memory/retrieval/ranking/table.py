@@ -97,7 +97,14 @@ class Table:
         self.idf = _idf(text.documents, frequencies) * np.where(added, settings.added, 1.0)
         self.missing = len(unknown) * float(_idf(text.documents, np.zeros(1))[0])
         self.has_vectors = near.trimmed.rows.size > 0
-        exact = self._exact(search.names)
+        few = max(1.0, _RARE * text.documents)
+        rare = [
+            terms
+            for terms in search.names
+            if min(text.frequencies.get(term, 0) for term in terms) <= few
+        ]
+        self.names_known = len(rare) < len(search.names)
+        exact = self._exact(rare)
 
         index = search.view.index
         vectors, dense = near.trimmed.rows, _stretched(near.trimmed.cosines)
@@ -117,7 +124,6 @@ class Table:
         self.cosines = place(near.full.rows, near.full.cosines, np.nan)
         self.exact = place(matches.rows, exact) > 0
         self.dated = np.isin(around, search.dated)
-        self.names_known = any(_rarest(terms, text) > _few(text) for terms in search.names)
         self.asks = self.columns["asks"].astype(np.float64)
         self._spots = spots_of(self.columns)
         sessions = self.columns["session"]
@@ -125,12 +131,12 @@ class Table:
         self.sessions: Rows = np.unique(alone, return_inverse=True)[1]
 
     def _exact(self, names: Sequence[frozenset[str]]) -> Mask:
-        """Return which of the text search's matches hold a rare identifier or name."""
+        """Return which of the text search's matches hold one of these identifiers and names."""
         matches = self.text.matches
         columns = {term: column for column, term in enumerate(matches.terms)}
         exact = np.zeros(len(matches.rows), np.bool_)
         for terms in names:
-            if columns.keys() >= {*terms} and _rarest(terms, self.text) <= _few(self.text):
+            if columns.keys() >= terms:
                 exact |= (matches.counts[:, [columns[term] for term in terms]] > 0).all(axis=1)
         return exact
 
@@ -211,16 +217,6 @@ def _stretched(cosines: Numbers) -> Numbers:
     return (cosines - cosines[-1]) / span if span > 0 else np.ones(cosines.size)
 
 
-def _rarest(terms: Collection[str], text: TextMatches) -> int:
-    """Return how many memories hold the rarest of the terms."""
-    return min(text.frequencies.get(term, 0) for term in terms)
-
-
-def _few(text: TextMatches) -> float:
-    """Return how many memories may hold a name that tells one from the others."""
-    return max(1.0, _RARE * text.documents)
-
-
 def dense_text(query: str, text: TextMatches) -> str:
     """Return the query without the words that many of the scope's memories hold, for the vector
     leg.
@@ -233,14 +229,13 @@ def dense_text(query: str, text: TextMatches) -> str:
     common = {term for term, frequency in text.frequencies.items() if frequency > most}
     if text.documents < _COMMON_FROM or not common:
         return query
-    kept: list[str] = []
-    telling = False
-    for word in query.split():
-        terms = {*tokens(word)} - STOP_WORDS
-        if not terms or not terms <= common:
-            telling = telling or bool(terms)
-            kept.append(word)
-    return " ".join(kept) if telling else query
+    kept = [
+        word
+        for word in query.split()
+        if not (terms := {*tokens(word)} - STOP_WORDS) or not terms <= common
+    ]
+    shorter = " ".join(kept)
+    return shorter if {*tokens(shorter)} - STOP_WORDS else query
 
 
 def wordiness(average_length: float) -> float:
