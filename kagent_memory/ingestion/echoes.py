@@ -139,14 +139,13 @@ class _Statements:
         words.
         """
         sources: list[frozenset[str]] = []
+        words = len(terms)
         while terms and len(sources) < _MAX_SOURCES:
-            near = (
-                source
-                for term in sorted(terms)  # of equal ones the same in every process
-                for source in self._by_term.get(term, ())[-_MAX_HOLDERS:]
-            )
+            # a source holds the rarest word; of equal ones the same in every process
+            holders = (self._by_term[term] for term in sorted(terms) if term in self._by_term)
+            near = min(holders, key=len, default=[])[-_MAX_HOLDERS:]
             best = max(near, key=lambda source: (len(terms & source), -len(source)), default=None)
-            if best is None or (sources and len(terms & best) < min(2, len(best))):
+            if best is None or len(terms & best) < min(2, len(best), words):
                 break
             sources.append(best)
             terms -= best
