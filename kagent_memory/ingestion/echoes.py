@@ -127,10 +127,11 @@ class _Statements:
             return False
         # "You like tea." repeats only what says no more; a word alone, such as "Dr.", nothing
         is_bare = len(terms) == 1 and (terms not in self._beside or len(piece.split()) == 1)
-        if is_bare or not (sources := self._repeated(terms)):
+        told = terms - (apart & self._by_term.keys()) or terms  # but for who is addressed
+        if is_bare or not (sources := self._repeated(told)):
             return False
         known = frozenset[str]().union(*sources, *(self._beside[source] for source in sources))
-        added = terms - known - (apart & self._by_term.keys())
+        added = told - known
         denies = [_DENIAL in said for said in (terms, known)]
         return added <= parts and 4 * len(added) <= len(parts) and denies[0] == denies[1]
 
@@ -143,7 +144,7 @@ class _Statements:
         while terms and len(sources) < _MAX_SOURCES:
             # a source holds the rarest word; of equal ones the same in every process
             holders = (self._by_term[term] for term in sorted(terms) if term in self._by_term)
-            near = min(holders, key=len, default=[])[-_MAX_HOLDERS:]
+            near = min(holders, key=len, default=list[frozenset[str]]())[-_MAX_HOLDERS:]
             best = max(near, key=lambda source: (len(terms & source), -len(source)), default=None)
             if best is None or len(terms & best) < min(2, len(best), words):
                 break
