@@ -20,13 +20,16 @@ from kagent_memory import Memory, Scope
 from kagent_memory.errors import Conflict, StoreError
 from kagent_memory.records import Change, new_id
 from kagent_memory.stores import Adapter, EmbeddingSpaces, MemoryStore, codec, decisions, open_with
-from kagent_memory.stores.planning import Plan, Texts, checked
+from kagent_memory.stores.filter_match import is_visible
+from kagent_memory.stores.planning import Plan, checked
 from kagent_memory.stores.spaces import EmbeddingSpace
 from kagent_memory.stores.values import (
     SESSION_END,
     Applied,
     Batch,
     Delivery,
+    Erasure,
+    Gone,
     Pruned,
     ScopeStats,
     Whole,
@@ -97,7 +100,7 @@ class DictStore(MemoryStore, EmbeddingSpaces):
             raise Conflict("The scope was written to meanwhile; read it again and retry.")
         stored = {one.id: one for one in kept.memories}
         places = sorted((one.session_id or "", one.position or 0) for one in kept.memories)
-        plan = Plan(batch, stored, stones=kept.tombstones, salt=kept.salt, texts=Texts(), now=now,
+        plan = Plan(batch, stored, stones=kept.tombstones, salt=kept.salt, now=now,
             positions={session_id: place + 1 for session_id, place in places})  # fmt: skip
         # from here on nothing can fail
         kept.vectors = {id: row for id, row in kept.vectors.items() if id not in plan.reworded}
@@ -114,17 +117,13 @@ class DictStore(MemoryStore, EmbeddingSpaces):
         kept.counts.update(calls=batch.calls, tokens=batch.tokens, version=moved)
         return plan.ids
 
-    async def forget(
-        self, scope: Scope, *, ids: Sequence[str] = (), session_id: str | None = None,
-        everything: bool = False, event_ids: Sequence[str] = (), dry_run: bool = False,
-        who: str | None = None, now: datetime,
-    ) -> tuple[str, ...]:  # fmt: skip
-        kept = await self._kept(scope)
-        said = {one.id for one in kept.memories if session_id and one.session_id == session_id}
-        gone = decisions.lineage_of(kept.whole, kept.whole if everything else {*ids, *said})
-        if not dry_run:
+    async def forget(self, scope: Scope, which: Erasure) -> tuple[str, ...]:
+        kept, session, every = await self._kept(scope), which.session_id, which.everything
+        ids = [one.id for one in kept.memories if session and one.session_id == session]
+        gone = decisions.lineage_of(kept.whole, kept.whole if every else [*ids, *which.ids])
+        if not which.dry_run:
             stones = (decisions.tombstones_of(kept.whole[id], kept.salt) for id in gone)
-            kept.tombstones.update({("event", event) for event in event_ids}, *stones)
+            kept.tombstones.update({("event", event) for event in which.event_ids}, *stones)
             kept.erase(sorted(gone))
         return tuple(sorted(gone))
 
@@ -137,11 +136,14 @@ class DictStore(MemoryStore, EmbeddingSpaces):
         await self.all()
         pruned = Pruned()
         for kept in self._scopes.values():
-            found, popular = decisions.due_for_prune(kept.scope, kept.memories, now, popular_after)
-            pruned += found
-            if found != Pruned() and not dry_run:
-                kept.put(popular)
-                kept.erase([one.memory_id for one in found.gone])
+            due = [one for one in kept.memories if not is_visible(one, now, superseded=True)]
+            doomed = [one.id for one in due if one.usage.delivered < popular_after]
+            popular = [codec.renewed(one, now) for one in due if one.id not in doomed]
+            gone = tuple(Gone(kept.scope, id, "expired") for id in doomed)
+            pruned += Pruned(deleted=len(doomed), extended=len(popular), gone=gone)
+            if due and not dry_run:
+                kept.put(replace(one, usage=replace(one.usage, delivered=0)) for one in popular)
+                kept.erase(doomed)
         return pruned
 
     async def whole(self, scope: Scope, ids: Sequence[str] | None = None) -> Sequence[Whole]:
@@ -190,8 +192,7 @@ async def main() -> None:
     memory = Memory(id=new_id(), content="The key is here.", created_at=now, updated_at=now)
     async with await open_with(DictAdapter, "dict://") as store:
         await store.apply(scope, Batch(changes=[Change(kind="add", memory=memory)]), now=now)
-        print([one.content for one in (await store.memories.list(scope, now=now)).memories])
-        erased = await store.forget(scope, ids=[memory.id], now=now)
+        erased = await store.forget(scope, Erasure(ids=[memory.id], now=now))
         print(f"{now:%Y-%m-%d} erased {len(erased)} of {scope.app}")
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from kagent_memory.errors import Conflict, InvalidInput, NotFound
 from kagent_memory.records import Scope, new_id
-from kagent_memory.stores.values import Job, JobKind, PendingJobs, Token
+from kagent_memory.stores.values import Batch, Job, JobKind, PendingJobs, Token
 from kagent_memory.testing.fixtures import (
     BEYOND_INT32,
     DAY,
@@ -60,7 +60,11 @@ async def release(home: ScopedStore, job: Job, error: str = "away", **given: Any
 
 
 async def end(home: ScopedStore, job: Job) -> bool:
-    return await home.store.queue.end(job.scope, job.id, job.fence)
+    try:
+        await home.store.apply(job.scope, Batch(job=(job.id, job.fence)), now=NOW)
+    except Conflict:
+        return False
+    return True
 
 
 async def assert_over(home: ScopedStore, *jobs: Job) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..concurrency import batched
@@ -12,7 +12,7 @@ from ..errors import InvalidInput, NotFound
 from ..records import Filter, Listed, Scope, Text, Time
 from ..stores.codec import messages_in
 from ..stores.receipts import Receipt, chain_id, problem_at_end, problems
-from ..stores.values import ForgottenTenant, Selection
+from ..stores.values import Erasure, ForgottenTenant
 from .opened import Opened
 from .types import Count, Name, Who
 from .verbs import verb
@@ -131,16 +131,15 @@ class Forgetting(Opened):
             )
         erased: dict[str, None] = {}
         with self.operation("delete_memory", scope):
-            steps: Sequence[Selection] = (
+            asked = Erasure(dry_run=dry_run, who=who, now=self.clock())
+            steps = (
                 [{"ids": ids}]
                 if ids is not None
                 else await self._steps(scope, self.masked_filter(condition), everything=everything)
             )
             try:
                 for which in steps:
-                    gone = await self.store.forget(
-                        scope, **which, dry_run=dry_run, who=who, now=self.clock()
-                    )
+                    gone = await self.store.forget(scope, replace(asked, **which))
                     erased |= dict.fromkeys(gone)
             finally:  # a part may be gone though another failed
                 self.forget_vectors()
@@ -163,7 +162,7 @@ class Forgetting(Opened):
 
     async def _steps(
         self, scope: Scope, condition: Filter, *, everything: bool
-    ) -> Sequence[Selection]:
+    ) -> Sequence[Mapping[str, Any]]:
         """Return what is to be erased, in one transaction each."""
         session_id, author = condition.session_id, condition.author
         event_ids: Sequence[str] = ()
@@ -171,7 +170,7 @@ class Forgetting(Opened):
             # first: what a job takes in meanwhile is among the memories then
             event_ids = await self._queued(scope, session_id, author)
         ids = await self.store.memories.kept(scope, condition)
-        steps: list[Selection] = [{"ids": batch} for batch in batched(ids, PART)]
+        steps: list[Mapping[str, Any]] = [{"ids": batch} for batch in batched(ids, PART)]
         # A whole session and a whole scope take along what is queued of them, in the transaction of
         # the last part.
         if everything or condition == Filter(session_id=session_id):

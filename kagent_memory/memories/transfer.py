@@ -30,7 +30,7 @@ from ..errors import InvalidInput
 from ..records import MAX_LINKS, Change, Filter, Memory, Revision, Scope
 from ..stores.planning import checked
 from ..stores.spaces import EXTERNAL
-from ..stores.values import Batch, Restored, Whole, embed_job, with_after
+from ..stores.values import Batch, Erasure, Restored, Whole, embed_job, with_after
 from .caller_vectors import brought, space_of
 from .opened import Opened
 from .types import Progress, Vector
@@ -308,7 +308,7 @@ async def import_file(
             progress(counts.total())
     if not dry_run:
         for scope, id in await _forgotten(memories, file) - blocked:  # while the import ran
-            erased = await memories.store.forget(scope, ids=[id], now=memories.clock())
+            erased = await memories.store.forget(scope, Erasure(ids=[id], now=memories.clock()))
             counts.update({"added": -len(erased), "forgotten": len(erased)})
         if memories.vectors is not None:
             await _embed_later(memories, [*file.scopes])

@@ -28,6 +28,7 @@ from .values import (
     Applied,
     Batch,
     Delivery,
+    Erasure,
     Facets,
     ForgottenTenant,
     MemoryQuery,
@@ -38,7 +39,6 @@ from .values import (
     Rotated,
     ScopeQuery,
     ScopeStats,
-    Selection,
     Whole,
 )
 from .view import MemoriesView, View
@@ -100,15 +100,7 @@ class MemoryStore(ABC):
         """
 
     @abstractmethod
-    async def forget(
-        self,
-        scope: Scope,
-        *,
-        dry_run: bool = False,
-        who: str | None = None,
-        now: datetime,
-        **which: Unpack[Selection],
-    ) -> tuple[str, ...]:
+    async def forget(self, scope: Scope, which: Erasure) -> tuple[str, ...]:
         """Erase memories with their revisions, vectors, terms and counters; return the ids erased,
         or in a dry run those that would be.
 
@@ -119,7 +111,7 @@ class MemoryStore(ABC):
 
         Where the database keeps the queue and the receipts as well, the queued jobs of a session,
         or of everything, are withdrawn in the same transaction, and where something was erased or
-        withdrawn, its receipt joins the chain of the tenant; `who` asked for it. None: no receipt.
+        withdrawn, its receipt joins the chain of the tenant, if `who` asked for it is known.
         """
 
     async def kept(self, scope: Scope, filter: Filter) -> Sequence[str]:

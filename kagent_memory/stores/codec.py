@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any, cast
 
 from pydantic import TypeAdapter
@@ -15,6 +16,7 @@ from pydantic import TypeAdapter
 from ..checks import parsed_time
 from ..language import tokenizer
 from ..records import ID_PATTERN, Memory
+from .postings import packed
 
 MEMORY_TIMES = tuple(field.name for field in fields(Memory) if "Time" in str(field.type))
 MEMORY_LISTS = tuple(field.name for field in fields(Memory) if str(field.type).startswith("tuple"))
@@ -22,6 +24,29 @@ _MEMORIES = TypeAdapter(Memory)
 MAX_LIMIT = 1_000_000_000
 _ID_CHARS = 36
 _ID = re.compile(ID_PATTERN)
+
+
+class Texts:
+    """Content hashes and index terms of memories: the longest work of a write, done once, before
+    its transaction where it can be.
+    """
+
+    def __init__(self) -> None:
+        self._identity = cache(tokenizer.identity)
+        self._postings = cache(_packed_terms)
+
+    def identity(self, memory: Memory) -> bytes:
+        """Return the content hash of a memory."""
+        events = tuple(memory.event_ids)
+        return self._identity(memory.content, verbatim=memory.verbatim, event_ids=events)
+
+    def postings(self, memory: Memory) -> bytes:
+        """Return a memory's index terms, packed."""
+        return self._postings(memory.content, memory.author)
+
+
+def _packed_terms(content: str, author: str | None) -> bytes:
+    return packed(tokenizer.index_terms(content, author))
 
 
 def to_snapshot(memory: Memory) -> str:

@@ -1,5 +1,5 @@
-"""Decisions about a scope's memories that every store shares: pages, prunes, counts, and what is
-forgotten together.
+"""Decisions about a scope's memories that every store shares: pages, counts, and what is forgotten
+together.
 """
 
 from __future__ import annotations
@@ -7,7 +7,6 @@ from __future__ import annotations
 import base64
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Literal
 from uuid import UUID
@@ -18,10 +17,10 @@ from typing_extensions import Unpack
 from ..checks import checked_text
 from ..errors import InvalidInput
 from ..records import Memory, Scope
-from .codec import bounded, forgotten_key, renewed
+from .codec import bounded, forgotten_key
 from .filter_match import is_visible
 from .planning import identity_of
-from .values import Gone, Order, Pruned, ScopeQuery, ScopeStats, Whole, every_state
+from .values import Order, ScopeQuery, ScopeStats, Whole, every_state
 
 PARTS: Sequence[Literal["tenant", "app", "user"]] = ("tenant", "app", "user")
 _PLACE = TypeAdapter[tuple[Order, AwareDatetime, UUID]](tuple[Order, AwareDatetime, UUID])
@@ -48,21 +47,6 @@ def page_end(cursor: str, order: Order) -> tuple[datetime, str]:
     if of_order != order:
         raise InvalidInput(f"This cursor belongs to the order {of_order!r}; start without one.")
     return at, str(id)
-
-
-def due_for_prune(
-    scope: Scope, memories: Iterable[Memory], now: datetime, popular_after: int
-) -> tuple[Pruned, list[Memory]]:
-    """Return what a prune erases of a scope, and the popular memories as they live on."""
-    expired = [memory for memory in memories if not is_visible(memory, now, superseded=True)]
-    unused = [memory.id for memory in expired if memory.usage.delivered < popular_after]
-    popular = [
-        replace(renewed(memory, now), usage=replace(memory.usage, delivered=0))
-        for memory in expired
-        if memory.usage.delivered >= popular_after
-    ]
-    gone = tuple(Gone(scope, id, "expired") for id in unused)
-    return Pruned(deleted=len(gone), extended=len(popular), gone=gone), popular
 
 
 def lineage_of(memories: Mapping[str, Whole], ids: Iterable[str]) -> set[str]:

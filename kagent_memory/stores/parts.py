@@ -24,12 +24,12 @@ from .sql.tokens import TokenStore
 from .values import (
     Applied,
     Batch,
+    Erasure,
     ForgottenTenant,
     Job,
     OpenOptions,
     ScopeQuery,
     ScopeStats,
-    Selection,
     checked_job,
 )
 
@@ -99,37 +99,30 @@ class Store:
             return frozenset()
         return await self.memories.taken(job.scope, job.session_id, events)
 
-    async def forget(
-        self,
-        scope: Scope,
-        *,
-        dry_run: bool = False,
-        who: str | None = None,
-        now: datetime,
-        **which: Unpack[Selection],
-    ) -> tuple[str, ...]:
+    async def forget(self, scope: Scope, which: Erasure) -> tuple[str, ...]:
         """Erase memories, and withdraw the queued jobs of a session or of everything, with
         tombstones of their events; what is forgotten leaves the payloads of the others too. See
         `MemoryStore.forget`.
         """
         if self.companion is None:
-            return await self.memories.forget(scope, dry_run=dry_run, who=who, now=now, **which)
-        session_id, everything = which.get("session_id"), which.get("everything", False)
-        events = [*which.get("event_ids", ())]
-        for job in () if dry_run else await self.queue.jobs(scope=scope, limit=MAX_LIMIT):
-            if everything or (session_id is not None and job.session_id == session_id):
-                events += event_ids_in(job.payload)
-        which["event_ids"] = events
-        gone = await self.memories.forget(scope, dry_run=dry_run, now=now, **which)
-        if dry_run:
+            return await self.memories.forget(scope, which)
+        events = {*which.event_ids}
+        for job in await self.queue.jobs(scope=scope, limit=MAX_LIMIT):
+            if which.everything or job.session_id == which.session_id:
+                events |= event_ids_in(job.payload)
+        gone = await self.memories.forget(scope, replace(which, event_ids=sorted(events)))
+        if which.dry_run:
             return gone
         left = await self.queue.jobs(scope=scope, limit=MAX_LIMIT)
         held_back = frozenset[str]().union(*[await self._taken_events(job) for job in left])
         await self.queue.withdraw(
-            scope, session_id=session_id, everything=everything, event_ids=held_back
+            scope,
+            session_id=which.session_id,
+            everything=which.everything,
+            event_ids=held_back,
         )
-        if who is not None and (gone or events):
-            await self.receipts.add(scope, "forget", gone, who=who, now=now)
+        if which.who is not None and (gone or events):
+            await self.receipts.add(scope, "forget", gone, who=which.who, now=which.now)
         return gone
 
     async def forget_tenant(
@@ -142,7 +135,7 @@ class Store:
             return await self.memories.forget_tenant(tenant, limit=limit, who=who, now=now)
         rest = await self.companion.forget_tenant(tenant, limit=MAX_LIMIT, now=now)
         for scope in await self.memories.scopes(tenant=tenant, limit=1):
-            gone = await self.memories.forget(scope, everything=True, now=now)
+            gone = await self.memories.forget(scope, Erasure(everything=True, now=now))
             if who is not None and gone:
                 await self.receipts.add(scope, "forget_tenant", gone, who=who, now=now)
             rest = replace(rest, scopes=1, memories=len(gone), done=False)

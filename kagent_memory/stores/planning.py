@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
-from functools import cache
 
 from ..checks import checked_key, checked_text, json_text
 from ..errors import Conflict, InvalidInput, NotFound
@@ -14,7 +13,6 @@ from ..language import tokenizer
 from ..records import SEARCHED, Change, Memory, Revision, Usage
 from . import codec
 from .filter_match import is_visible
-from .postings import packed
 from .spaces import checked_vector
 from .values import Batch
 
@@ -49,32 +47,9 @@ def was_to_replace(older: Memory, newer: Memory) -> bool:
     return is_saved(older) and newer.valid_from is not None
 
 
-def _packed_terms(content: str, author: str | None) -> bytes:
-    return packed(tokenizer.index_terms(content, author))
-
-
-class Texts:
-    """Content hashes and index terms of memories: the longest work of a write, done once, before
-    its transaction where it can be.
-    """
-
-    def __init__(self) -> None:
-        self._identity = cache(tokenizer.identity)
-        self._postings = cache(_packed_terms)
-
-    def identity(self, memory: Memory) -> bytes:
-        """Return the content hash of a memory."""
-        events = tuple(memory.event_ids)
-        return self._identity(memory.content, verbatim=memory.verbatim, event_ids=events)
-
-    def postings(self, memory: Memory) -> bytes:
-        """Return a memory's index terms, packed."""
-        return self._postings(memory.content, memory.author)
-
-
 def identity_of(memory: Memory) -> bytes:
     """Return the content hash of a memory."""
-    return Texts().identity(memory)
+    return codec.Texts().identity(memory)
 
 
 def checked(batch: Batch, dimensions: int | None) -> Batch:
@@ -95,14 +70,14 @@ def checked(batch: Batch, dimensions: int | None) -> Batch:
     return replace(batch, vectors=vectors)
 
 
-def prepared(batch: Batch, dimensions: int | None) -> tuple[Batch, Texts]:
-    """Return the batch as `checked`, and its texts."""
-    batch, texts = checked(batch, dimensions), Texts()
+def prepared(batch: Batch, dimensions: int | None) -> Batch:
+    """Return the batch as `checked`, with its texts worked out."""
+    batch = checked(batch, dimensions)
     for change in batch.changes:
-        texts.identity(change.memory)
+        batch.texts.identity(change.memory)
         if change.kind in ("add", "edit", "update", "merge"):
-            texts.postings(change.memory)
-    return batch, texts
+            batch.texts.postings(change.memory)
+    return batch
 
 
 def _check_change(change: Change) -> None:
@@ -177,7 +152,6 @@ class Plan:
         stones: the tombstones that may hold its changes back.
         salt: what keys those of texts.
         positions: the next free one of each session that it adds to; 0 where none is named.
-        texts: its prepared texts.
         now: the time.
 
     Attributes:
@@ -203,10 +177,9 @@ class Plan:
         stones: Set[tuple[str, str]],
         salt: bytes,
         positions: Mapping[str, int],
-        texts: Texts,
         now: datetime,
     ) -> None:
-        self._stored, self._texts, self._now = stored, texts, now
+        self._stored, self._texts, self._now = stored, batch.texts, now
         self._positions = {**positions}
         self.standing: dict[str, Memory] = {}
         self.fresh: list[str] = []
@@ -217,7 +190,7 @@ class Plan:
         # What stops being active makes room for what says the same from now on.
         ended = {change.memory.id for change in live if change.memory.state != "active"}
         self._same = {
-            (memory.state, texts.identity(memory)): memory.id
+            (memory.state, batch.texts.identity(memory)): memory.id
             for memory in stored.values()
             if memory.state != "active" or memory.id not in ended
         }

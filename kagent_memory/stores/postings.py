@@ -12,17 +12,15 @@ import numpy.typing as npt
 
 from .columns import Mask, Rows
 
-RECORD = np.dtype([("term", ">u8"), ("count", ">u4")])
-_KEY_BYTES, _COUNT_BYTES = 8, 4  # of a RECORD
+KEY = np.dtype(">u8")
+RECORD = np.dtype([("term", KEY), ("count", ">u4")])
 
 Numbers: TypeAlias = npt.NDArray[np.integer[Any]]
 
 
 @lru_cache(maxsize=1 << 16)
-def _once(term: str) -> bytes:
-    """Return what `packed` makes of a term that stands once in a memory, as most do."""
-    digest = hashlib.blake2b(term.encode(), digest_size=_KEY_BYTES).digest()
-    return digest + (1).to_bytes(_COUNT_BYTES, "big")
+def _key(term: str) -> bytes:
+    return hashlib.blake2b(term.encode(), digest_size=KEY.itemsize).digest()
 
 
 def packed(counts: Mapping[str, int]) -> bytes:
@@ -31,20 +29,12 @@ def packed(counts: Mapping[str, int]) -> bytes:
 
     In a scope of a million distinct terms two share a key with a chance of 3 in 100 million.
     """
-    return b"".join(
-        [
-            _once(term)
-            if count == 1
-            else _once(term)[:_KEY_BYTES] + count.to_bytes(_COUNT_BYTES, "big")
-            for term, count in counts.items()
-        ]
-    )
+    return b"".join([_key(term) + count.to_bytes(4, "big") for term, count in counts.items()])
 
 
 def keys_of(terms: Iterable[str]) -> Numbers:
     """Return the keys of some terms."""
-    records = np.frombuffer(b"".join(map(_once, terms)), RECORD)
-    return records["term"].astype(np.uint64)
+    return np.frombuffer(b"".join(map(_key, terms)), KEY).astype(np.uint64)
 
 
 class Postings(NamedTuple):

@@ -25,7 +25,7 @@ from ..records import (
     Vector,
     new_id,
 )
-from .codec import MAX_LIMIT, is_id
+from .codec import MAX_LIMIT, Texts, is_id
 
 JobKind: TypeAlias = Literal["transcript", "session_end", "embed"]
 JobState: TypeAlias = Literal["queued", "running", "dead"]
@@ -108,7 +108,8 @@ class MemoryQuery:
     limit: int = MAX_LIMIT
 
 
-class Selection(TypedDict, total=False):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erasure:
     """Memories to forget.
 
     Attributes:
@@ -116,12 +117,18 @@ class Selection(TypedDict, total=False):
         session_id: a whole session.
         everything: all of the scope.
         event_ids: events that must not be taken in any more.
+        dry_run: erase nothing, only say what would be.
+        who: asked for it; None: no receipt.
+        now: the time.
     """
 
-    ids: Sequence[str]
-    session_id: str | None
-    everything: bool
-    event_ids: Sequence[str]
+    ids: Sequence[str] = ()
+    session_id: str | None = None
+    everything: bool = False
+    event_ids: Sequence[str] = ()
+    dry_run: bool = False
+    who: str | None = None
+    now: datetime
 
 
 class Stale(Exception):
@@ -185,6 +192,7 @@ class Batch:
         calls, tokens: what the model cost for this batch; added to the scope's totals.
         expected_version: the scope's version that the changes were planned on; another: Conflict.
         jobs: follow-on jobs of the same scope, queued in the same transaction.
+        texts: of its memories.
     """
 
     changes: Sequence[Change] = ()
@@ -197,6 +205,7 @@ class Batch:
     tokens: int = 0
     expected_version: int | None = None
     jobs: Sequence[Job] = ()
+    texts: Texts = field(default_factory=Texts, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,11 +16,10 @@ from typing_extensions import override
 from ..concurrency import each_aside, run_in_thread
 from ..language.tokenizer import query_terms
 from ..records import EVERYTHING, Filter, Memory, Scope, Vector
-from .codec import bounded
+from .codec import Texts, bounded
 from .columns import Mask
 from .filter_match import matches_filter
 from .index import ENTRY_WEIGHT, ScopeIndex, entry_of
-from .planning import Texts
 from .spaces import checked_vector
 from .values import Stale, TextMatches
 from .vectors import Nearest, VectorColumn

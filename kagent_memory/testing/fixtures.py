@@ -24,6 +24,7 @@ from ..stores.values import (
     Applied,
     Batch,
     Delivery,
+    Erasure,
     Job,
     JobKind,
     MemoryQuery,
@@ -200,7 +201,7 @@ class ScopedStore:
 
     async def forget(self, *ids: str, **what: Any) -> tuple[str, ...]:
         """Forget memories by ids or by other conditions."""
-        return await self.store.forget(self.scope, ids=ids, now=self.now, **what)
+        return await self.store.forget(self.scope, Erasure(ids=ids, now=self.now, **what))
 
     async def deliver(self, *ids: str, times: int = 1) -> None:
         """Count deliveries of these memories."""

@@ -21,7 +21,7 @@ from kagent_memory.stores import open_store, sql
 from kagent_memory.stores.libsql import database
 from kagent_memory.stores.libsql.connection import connect, migrate
 from kagent_memory.stores.sql import Migration, migrations
-from kagent_memory.stores.values import Batch
+from kagent_memory.stores.values import Batch, Erasure
 from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import DAY, NOW, a_job, a_memory, adding
 
@@ -385,7 +385,7 @@ async def test_forgotten_text_is_gone_from_the_file_and_its_log(store, path):
     memory_id = await keep_canary(store)
     assert CANARY.encode() in bytes_on_disk(path)
     assert CANARY in await contents(store)
-    assert await store.forget(SCOPE, ids=[memory_id], now=NOW) == (memory_id,)
+    assert await store.forget(SCOPE, Erasure(ids=[memory_id], now=NOW)) == (memory_id,)
     left = bytes_on_disk(path)
     assert all(word.encode() not in left for word in CANARY.split())
     assert b"filler 39" in left
@@ -406,7 +406,7 @@ async def test_a_log_in_use_is_emptied_after_the_next_write(
     memory_id = await keep_canary(store)
     with connection.transaction(write=False):
         connection.rows("SELECT count(*) FROM memory")
-        await store.forget(SCOPE, ids=[memory_id], now=NOW)
+        await store.forget(SCOPE, Erasure(ids=[memory_id], now=NOW))
         assert "emptied of forgotten text later" in caplog.text
     await keep(store, "tea")
     assert CANARY.split()[0].encode() not in bytes_on_disk(path)

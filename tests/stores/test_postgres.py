@@ -18,7 +18,7 @@ from kagent_memory.records import Scope, new_id
 from kagent_memory.stores import open_store
 from kagent_memory.stores.postgres.connection import PostgresSession, Target, Traits
 from kagent_memory.stores.sql import queries, statement
-from kagent_memory.stores.values import Batch
+from kagent_memory.stores.values import Batch, Erasure
 from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import NOW, a_memory, adding
 
@@ -149,7 +149,7 @@ async def test_counting_beside_forgetting_leaves_no_counters(postgres_uri):
         )
         counted = {"scope_id": SCOPE.id.hex(), "ids": ids, "now": NOW, **each}
         await counting.execute(statement("postgres", "count_usage")[0], counted)
-        forgetting = asyncio.create_task(store.forget(SCOPE, ids=ids, now=NOW))
+        forgetting = asyncio.create_task(store.forget(SCOPE, Erasure(ids=ids, now=NOW)))
         waiting = (
             "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND "
             "wait_event_type = 'Lock'"

@@ -22,7 +22,7 @@ from kagent_memory.records import Scope, new_id
 from kagent_memory.stores import Store, open_store, sql
 from kagent_memory.stores.postgres.connection import fetch
 from kagent_memory.stores.sql import Migration, migrations
-from kagent_memory.stores.values import Batch, Token
+from kagent_memory.stores.values import Batch, Erasure, Token
 from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import (
     DAY,
@@ -132,7 +132,7 @@ async def fill(store: Store) -> None:
         stored = (await store.memories.get(scope, [first.id], now=NOW))[first.id]
         change = changing(stored, now=NOW, content=f"{scope.tenant} says more")
         await store.apply(scope, Batch(changes=[change], **embedded), now=NOW)
-        await store.forget(scope, ids=[second.id], who="me", now=NOW)
+        await store.forget(scope, Erasure(ids=[second.id], who="me", now=NOW))
         await store.memories.count([delivery(scope, first.id)])
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("kagent_memory.stores.sql.index_cache.MIN_PACKED", 1)

@@ -5,12 +5,13 @@ brings them back.
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from dataclasses import asdict
 from datetime import datetime
 
 from ...concurrency import batched
 from ..codec import known
 from ..decisions import tombstones_of
-from ..values import Whole, with_after
+from ..values import Erasure, Whole, with_after
 from .queue import withdraw
 from .receipts import add_receipt
 from .session import Transaction
@@ -20,22 +21,12 @@ from .write_queries import lists
 ERASED_AT_ONCE = 500
 
 
-async def forget(
-    session: Transaction,
-    *,
-    ids: Sequence[str] = (),
-    session_id: str | None = None,
-    everything: bool = False,
-    event_ids: Sequence[str] = (),
-    dry_run: bool,
-    who: str | None,
-    now: datetime,
-) -> tuple[str, ...]:
+async def forget(session: Transaction, which: Erasure) -> tuple[str, ...]:
     """See `Store.forget`."""
-    if not dry_run:
+    if not which.dry_run:
         await session.touch(1)
-    which = {"ids": known(ids), "session_id": session_id, "everything": everything}
-    erased, bare = await _lineage(session, {*await session.ids("chosen_memories", **which)})
+    chosen = {**asdict(which), "ids": known(which.ids)}
+    erased, bare = await _lineage(session, {*await session.ids("chosen_memories", **chosen)})
     facts = {id: whole for id, whole in erased.items() if whole.memory.state != "source"}
     said = {
         (whole.memory.session_id, key)
@@ -47,22 +38,22 @@ async def forget(
         turns = await session.ids("sources_of", ids=[*facts], **events_said)
         erased |= await session.wholes(turns)
     gone = tuple(erased)
-    if dry_run:
+    if which.dry_run:
         return gone
     salt = await session.read_salt()
-    tombstones = {("event", event) for event in event_ids}
+    tombstones = {("event", event) for event in which.event_ids}
     tombstones |= {stone for whole in erased.values() for stone in tombstones_of(whole, salt)}
     events = {key for kind, key in tombstones if kind == "event"}
-    withdrawn = await withdraw(session, session_id, everything, events)
+    withdrawn = await withdraw(session, which.session_id, which.everything, events)
     tombstones |= {("event", event) for event in withdrawn}
     if tombstones:
         kept = lists(sorted(tombstones), "kinds", "keys")
-        await session.send("insert_tombstones", **kept, at=now)
+        await session.send("insert_tombstones", **kept, at=which.now)
     for statement in ("end_decisions", "erase_revisions") if bare else ():
         await session.send(statement, ids=sorted(bare))
     await erase(session, gone)
-    if who is not None and (gone or withdrawn):
-        await add_receipt(session, "forget", gone, who=who, now=now)
+    if which.who is not None and (gone or withdrawn):
+        await add_receipt(session, "forget", gone, who=which.who, now=which.now)
     return gone
 
 

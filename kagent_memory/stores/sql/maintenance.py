@@ -9,7 +9,7 @@ from typing import Any
 
 from ...errors import ConfigurationError
 from ...records import Scope
-from ..planning import Texts
+from ..codec import Texts
 from ..values import Gone, Pruned, Rotated
 from .forgetting import erase
 from .row_codec import Row, RowCodec, to_scope

@@ -26,6 +26,7 @@ from ..values import (
     Applied,
     Batch,
     Delivery,
+    Erasure,
     Facets,
     ForgottenTenant,
     MemoryQuery,
@@ -34,7 +35,6 @@ from ..values import (
     Rotated,
     ScopeQuery,
     ScopeStats,
-    Selection,
     Whole,
 )
 from ..view import View
@@ -103,23 +103,15 @@ class SqlMemoryStore(Part, MemoryStore):
     async def apply(self, scope: Scope, batch: Batch, *, now: datetime) -> Applied:
         number = batch.space_number
         dimensions = None if number is None else await self._spaces.dimensions_of(number)
-        batch, texts = await _prepared(batch, dimensions)
+        batch = await _prepared(batch, dimensions)
         self.indexes.unsettle(scope)
-        script = partial(write_queries.apply, batch=batch, texts=texts, now=now)
+        script = partial(write_queries.apply, batch=batch, now=now)
         return await run(self.database, script, scope, write=True)
 
     @override
-    async def forget(
-        self,
-        scope: Scope,
-        *,
-        dry_run: bool = False,
-        who: str | None = None,
-        now: datetime,
-        **which: Unpack[Selection],
-    ) -> tuple[str, ...]:
-        script = partial(forgetting.forget, dry_run=dry_run, who=who, now=now, **which)
-        return await self._erase(scope, script, dry_run=dry_run)
+    async def forget(self, scope: Scope, which: Erasure) -> tuple[str, ...]:
+        script = partial(forgetting.forget, which=which)
+        return await self._erase(scope, script, dry_run=which.dry_run)
 
     async def _erase(
         self,
@@ -139,7 +131,7 @@ class SqlMemoryStore(Part, MemoryStore):
         self, scope: Scope, memories: Sequence[Whole], *, dry_run: bool = False, now: datetime
     ) -> Sequence[Restored]:
         added = Batch(changes=[Change(kind="add", memory=whole.memory) for whole in memories])
-        _, texts = await _prepared(added, None)
+        texts = (await _prepared(added, None)).texts
         numbers = {number for whole in memories for number in whole.vectors}
         widths = {number: await self._spaces.dimensions_of(number) for number in numbers}
         fitting = [
@@ -372,7 +364,7 @@ def _statement(query: MemoryQuery) -> str:
     return "list_short_term" if is_brief else f"list_{query.order}"
 
 
-async def _prepared(batch: Batch, dimensions: int | None) -> tuple[Batch, planning.Texts]:
+async def _prepared(batch: Batch, dimensions: int | None) -> Batch:
     chars = sum(len(change.memory.content) for change in batch.changes)
     size = chars + len(batch.vectors) + len(batch.taken)
     return await run_in_thread(size, planning.prepared, batch, dimensions)

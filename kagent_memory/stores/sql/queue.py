@@ -178,11 +178,6 @@ class JobQueue(Part):
         released = replace(job, state=state, run_after=run_after, error=error)
         return bool(await session.rows("release_job", **session.codec.job_values(released)))
 
-    @writing
-    async def end(self, session: Transaction, scope: Scope, job_id: str, fence: int) -> bool:
-        """Delete a job that is done; False when its fence moved on or the job is gone."""
-        return bool(await session.rows("end_job", id=job_id, fence=fence))
-
     @reading
     async def jobs(
         self,

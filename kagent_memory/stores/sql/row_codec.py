@@ -21,7 +21,7 @@ from ...records import Filter, Memory, Revision, Scope, Usage
 from .. import codec
 from ..encryption import FORMAT, KeyRing, key_id, missing_key
 from ..index import Entry
-from ..planning import Texts, slot_of
+from ..planning import slot_of
 from ..values import Job
 
 Row: TypeAlias = Mapping[str, Any]
@@ -128,7 +128,7 @@ class RowCodec:
         return Memory(**values, usage=Usage(**{name: row[name] for name in USAGE}))
 
     def memory_values(
-        self, memory: Memory, texts: Texts, *, touched: int, postings: bytes | None = None
+        self, memory: Memory, texts: codec.Texts, *, touched: int, postings: bytes | None = None
     ) -> dict[str, Any]:
         """Return a memory as the columns of its row.
 

@@ -12,9 +12,9 @@ from typing import Any, Final, TypeAlias
 from ...errors import Conflict, InvalidInput
 from ...records import Memory, Revision, State, Usage
 from .. import codec
-from ..codec import is_id, known
+from ..codec import Texts, is_id, known
 from ..decisions import tombstones_of
-from ..planning import Plan, Texts
+from ..planning import Plan
 from ..values import Applied, Batch, Delivery, Restored, Whole, embed_job
 from .queue import put
 from .session import Row, Transaction
@@ -26,8 +26,8 @@ MATCHED: Final = frozenset[State](("active", "quarantined", "short_term"))
 """States in which a memory is united with one that says the same."""
 
 
-async def apply(session: Transaction, batch: Batch, *, texts: Texts, now: datetime) -> Applied:
-    """Write a batch: see `MemoryStore.apply`; `texts` are of its memories."""
+async def apply(session: Transaction, batch: Batch, *, now: datetime) -> Applied:
+    """Write a batch: see `MemoryStore.apply`."""
     if any(job.scope != session.scope for job in batch.jobs):
         raise InvalidInput("The jobs that follow a batch must belong to its scope.")
     step = int(bool(batch.changes or batch.taken or batch.reinforced))
@@ -37,7 +37,7 @@ async def apply(session: Transaction, batch: Batch, *, texts: Texts, now: dateti
         raise Conflict(
             f"The scope is no longer at version {batch.expected_version}; read it again and retry."
         )
-    met = await _met(session, batch, texts, salt)
+    met = await _met(session, batch, salt)
     if met["taken_pairs"]:
         raise Conflict(
             "An event of this batch was already ingested; read which ones and retry without them."
@@ -48,27 +48,24 @@ async def apply(session: Transaction, batch: Batch, *, texts: Texts, now: dateti
         stones={(row["kind"], row["key"]) for row in met["tombstoned"]},
         salt=salt,
         positions={row["session_id"]: row["position"] for row in met["next_positions"]},
-        texts=texts,
         now=now,
     )
     await _note_work(session, batch, now)
     embedders = await _put_vectors(session, batch.space_number, plan, met["written_spaces"])
     # last: the database works on the vectors meanwhile
-    await _write(session, plan, texts, version)
+    await _write(session, plan, batch.texts, version)
     follow_on = (embed_job(session.scope, now, name) for name in embedders)
     await put(session, [*batch.jobs, *follow_on])
     return plan.ids
 
 
-async def _met(
-    session: Transaction, batch: Batch, texts: Texts, salt: bytes
-) -> Mapping[str, Sequence[Row]]:
+async def _met(session: Transaction, batch: Batch, salt: bytes) -> Mapping[str, Sequence[Row]]:
     """Return the rows that a batch meets, by the statements that find them, each asked only where
     the batch needs it; the scope's lock is held.
     """
     memories = [change.memory for change in batch.changes]
     named = {*batch.vectors, *batch.reinforced, *(memory.id for memory in memories)}
-    matched = {texts.identity(memory) for memory in memories if memory.state in MATCHED}
+    matched = {batch.texts.identity(memory) for memory in memories if memory.state in MATCHED}
     sessions = {change.memory.session_id for change in batch.changes if change.kind == "add"}
     stones = set[Stone]()
     for change in batch.changes:
