@@ -20,6 +20,8 @@ from urllib.parse import urlsplit
 from opentelemetry import metrics, trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
+from .records import Scope
+
 OperationName: TypeAlias = Literal[
     "search_memory",
     "create_memory",
@@ -130,19 +132,20 @@ def captures_content(span: Span) -> bool:
 
 @contextmanager
 def operation(
-    name: OperationName, *, store: str, scope_app: str = "", query: str | None = None
+    name: OperationName, *scopes: Scope, store: str, query: str | None = None
 ) -> Generator[Operation, None, None]:
     """Record a span and a duration around one operation on memory.
 
     Args:
         name: by the conventions: add is create_memory, taking in a session upsert_memory.
+        scopes: the app that all of them have is named; users never are.
         store: the location without password, as `Memories.location` gives it.
-        scope_app: names the store within traces; users are never named.
         query: the masked text of a search; recorded only when opted in.
     """
     attributes: Attributes = {"gen_ai.operation.name": name, **_store_attributes(store)}
-    if scope_app:
-        attributes["gen_ai.memory.store.id"] = scope_app
+    apps = {scope.app for scope in scopes}
+    if len(apps) == 1 and (app := apps.pop()):
+        attributes["gen_ai.memory.store.id"] = app
     started = time.perf_counter()
     with _tracer.start_as_current_span(
         name,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from .. import telemetry
@@ -54,6 +54,7 @@ class Opened:
         clock: the time now (aware UTC).
         weights: of the importance formula.
         mode: the search mode of reads when every part works.
+        operation: records a span and a duration around one operation.
         tokens: the bearer tokens of a server.
     """
 
@@ -71,6 +72,7 @@ class Opened:
         store, settings, clock = self.store, self.settings, self.clock
         self.mode: Mode = "keyword" if self.vectors is None else "hybrid"
         self.deliveries = Deliveries(store.memories, clock)
+        self.operation = partial(telemetry.operation, store=self.location)
         self.tokens = Tokens(store.tokens, settings.tenant, clock)
         self.handlers = JobHandlers(store, self.vectors, self.providers, settings, clock)
         self.worker = Worker(
@@ -91,16 +93,6 @@ class Opened:
         """Drop the vectors kept in memory: some may be of what was erased."""
         if self.vectors is not None:
             self.vectors.forget()
-
-    def operation(
-        self, name: telemetry.OperationName, *scopes: Scope, query: str | None = None
-    ) -> AbstractContextManager[telemetry.Operation]:
-        """Return a span and a duration around one operation on scopes; they name the app that all
-        of them have.
-        """
-        apps = {scope.app for scope in scopes}
-        app = apps.pop() if len(apps) == 1 else ""
-        return telemetry.operation(name, store=self.location, scope_app=app, query=query)
 
     async def read_query(
         self, query: str, history: Sequence[str], now: datetime

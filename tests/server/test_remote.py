@@ -196,7 +196,11 @@ async def test_versions_beside_each_other_understand_each_other():
 async def test_callers_may_only_name_models_on_the_list():
     """A model that the operator does not offer is refused; a client does not name it."""
     message = [Message(text="I moved to Rome", event_id="e")]
-    with served(_opened, Access(models=frozenset({"openai/offered"}))) as address:
+
+    async def idle() -> Memories:
+        return await Memories.open("libsql:///:memory:", worker=False)
+
+    with served(idle, Access(models=frozenset({"openai/offered"}))) as address:
         async with await RemoteMemories.open(address) as memories:
             for number, name in enumerate(("openai/offered", "openai/costly")):
                 await memories.remember(SCOPE, message, f"s{number}", llm=name)
