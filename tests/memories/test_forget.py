@@ -25,7 +25,7 @@ from kagent_memory import (
     Scope,
 )
 from kagent_memory.memories import forgetting
-from kagent_memory.stores.values import Batch
+from kagent_memory.stores.values import Batch, Erasure
 from kagent_memory.testing import FrozenClock, HashEmbedder
 from memories import opening
 from memories.opening import ADA, CANARY, GRACE, HOUR, START, kept, later, listed
@@ -163,12 +163,12 @@ async def test_many_go_in_parts_and_an_interruption_is_taken_up_again(options, m
         store, asked = memories.store, 0
         real = type(store.memories).forget
 
-        async def breaks(self: Any, scope: Scope, **options: Any) -> tuple[str, ...]:
+        async def breaks(self: Any, scope: Scope, which: Erasure) -> tuple[str, ...]:
             nonlocal asked
             asked += 1
             if asked == 3:
                 raise ConnectionError("the cable")
-            return await real(self, scope, **options)
+            return await real(self, scope, which)
 
         monkeypatch.setattr(type(store.memories), "forget", breaks)
         with pytest.raises(ConnectionError):

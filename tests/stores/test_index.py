@@ -25,7 +25,7 @@ from kagent_memory.stores.postings import packed
 from kagent_memory.stores.sql import index_cache
 from kagent_memory.stores.sql.index_reads import SqlIndexReads, Stand
 from kagent_memory.stores.sql.session import run
-from kagent_memory.stores.values import Batch
+from kagent_memory.stores.values import Batch, Erasure
 from kagent_memory.testing.fixtures import (
     ScopedStore,
     adding,
@@ -217,7 +217,7 @@ async def test_no_packed_index_outlives_what_is_erased(pair, loaded, way):
     stand, on_its_way = packed_index(here)  # another process that packs what it read before
     match way:
         case "forget":
-            await there.forget(SCOPE, ids=[gone.id], now=NOW)
+            await there.forget(SCOPE, Erasure(ids=[gone.id], now=NOW))
         case "evict":
             await there.memories.evict(SCOPE, [gone.id], keep=1, now=NOW)
         case "prune":
