@@ -125,17 +125,11 @@ def compacted(events: Sequence[Event]) -> tuple[list[Event], float]:
     epoch seconds; 0.0 without one.
     """
     compactions = [event.actions.compaction for event in live_events(events)]
-    ranges = [
-        (compaction.start_timestamp, compaction.end_timestamp)
-        for compaction in compactions
-        if compaction
-    ]
-    covered = [
-        event
-        for event in events
-        if event.actions.compaction or any(start <= event.timestamp <= end for start, end in ranges)
-    ]
-    return covered, max((end for _, end in ranges), default=0.0)
+    until = max((each.end_timestamp for each in compactions if each), default=0.0)
+    # each begins where the one before ended
+    return [
+        event for event in events if event.actions.compaction or event.timestamp <= until
+    ], until
 
 
 # -- the hooks ----------------------------------------------------------------------------------
@@ -166,7 +160,7 @@ async def save_if_due(context: InvocationContext, policy: AutoSave) -> None:
 
 async def _save(context: InvocationContext, service: KagentMemoryService, policy: AutoSave) -> None:
     session = context.session
-    progress = service.sessions.state(session).progress.setdefault(policy, Progress())
+    progress = service.state(session).progress.setdefault(policy, Progress())
     events = list(session.events)  # a copy: later turns append to the live list
     due = progress.advance(policy, context.invocation_id, events)
     minutes = policy.inactivity_minutes if context.live_request_queue is None else 0
@@ -237,8 +231,8 @@ def _await_compaction(
             raise
 
     waiting = asyncio.create_task(wait(), name="kagent-memory-compaction")
-    service.sessions.looks[waiting] = lambda: asyncio.create_task(look(), context=context.copy())
-    waiting.add_done_callback(service.sessions.looks.pop)
+    service.looks[waiting] = lambda: asyncio.create_task(look(), context=context.copy())
+    waiting.add_done_callback(service.looks.pop)
 
 
 def model_at_hand(agent: object) -> BaseLlm | None:

@@ -115,9 +115,7 @@ def _has_output(event: Event) -> bool:
 
 def is_user_turn(event: Event) -> bool:
     """Return True if a person spoke: no compaction, no tool's or form's answer or agent's order."""
-    if event.author != "user" or event.actions.compaction:
-        return False
-    if event.isolation_scope:
+    if event.author != "user" or event.actions.compaction or event.isolation_scope:
         return False
     if event.input_transcription and event.input_transcription.text:
         return not event.partial
@@ -215,15 +213,15 @@ def _texts(value: Any, key: str = "") -> Iterator[str]:
 
 
 def plain(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tool's answer as JSON has it: objects by their text, bytes by their number."""
+    """Return a tool's answer as JSON has it: models by their fields, bytes by their number, other
+    objects by their text.
+    """
     return json.loads(json.dumps(value, skipkeys=True, default=_jsonable))
 
 
 def _jsonable(value: object) -> Any:
     if isinstance(value, BaseModel):
         return value.model_dump()
-    if isinstance(value, (set, frozenset)):
-        return list(cast("Iterable[Any]", value))
     return f"<{len(value)} bytes>" if isinstance(value, (bytes, bytearray)) else str(value)
 
 

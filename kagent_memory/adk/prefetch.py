@@ -78,7 +78,7 @@ class Prefetch:
 
     async def _block(self, context: Context, service: KagentMemoryService) -> str:
         """Return the block of this invocation, which is searched for once; "" without one."""
-        state = service.sessions.state(context.session)
+        state = service.state(context.session)
         invocation, block = state.prefetched.get(self, ("", ""))
         if invocation == context.invocation_id:
             return block
@@ -139,15 +139,11 @@ def _asked(content: types.Content | None) -> str:
 def insert_before(contents: list[types.Content], block: str, turn: types.Content) -> None:
     """Insert the block before the current turn, where no earlier part of the request changes.
 
-    A turn that ADK rewrote on the way is taken to be the last run of user contents that answer no
-    tool.
+    A turn that ADK rewrote on the way is taken to be the last user content that answers no tool.
     """
-    place = len(contents)
-    if turn in contents:
-        place -= 1 + contents[::-1].index(turn)
-    else:
-        while place and _is_spoken(contents[place - 1]):
-            place -= 1
+    places = [place for place, content in enumerate(contents) if content == turn]
+    places = places or [place for place, content in enumerate(contents) if _is_spoken(content)]
+    place = places[-1] if places else len(contents)
     contents.insert(place, types.Content(role="user", parts=[types.Part(text=block)]))
 
 

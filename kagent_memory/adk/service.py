@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -13,6 +13,7 @@ from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
+from cachetools import LRUCache
 from google.adk.events.event import Event
 from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
 from google.adk.memory.memory_entry import MemoryEntry
@@ -28,7 +29,7 @@ from ..settings import EmbeddingConfig, MemorySettings, compose, scheme_of
 from .adk_llm import AdkLlm, at_hand, resolve_llm
 from .converter import messages, to_entry, to_fact, to_fields
 from .loop_thread import Availability, LoopThread
-from .sessions import Sessions, SessionState, recorded
+from .sessions import SessionState, recorded
 from .sync_memories import SyncMemories, ThreadsafeMemories
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
     from ..models.llm import Llm
 
 EVENT_WEIGHT = 100  # characters that take as long to read as an event does
-NOBODY = "-"  # an id that no memory has
+NOWHERE = Scope("", "", "")
+MAX_SESSIONS = 10_000
 DRAIN_GRACE_SECONDS = 0.5
 ScopeOf = Callable[[str, str], Scope | tuple[Sequence[Scope], Scope]]
 _PARTS = frozenset(
@@ -74,6 +76,9 @@ class KagentMemoryService(BaseMemoryService):
             directory all the same.
         **options: fields of `MemorySettings`, and `rerank`, `gate`, `rank`, `importance_weights`,
             `redact`, `clock` of `Memories.open`; `pool` as a function that makes one.
+
+    Attributes:
+        looks: by the task that waits for a session's compaction, what looks for it at once.
 
     Raises:
         ConfigurationError: a setting does not fit.
@@ -120,12 +125,13 @@ class KagentMemoryService(BaseMemoryService):
             )
 
         self._thread = LoopThread(opener, methodcaller("close"))
-        self.sessions = Sessions()
-        tenant = composed.tenant
+        self.looks: dict[asyncio.Task[None], Callable[[], Awaitable[object]]] = {}
+        self._lock = threading.Lock()
+        self._states = LRUCache[tuple[str | None, str, str, str], SessionState](MAX_SESSIONS)
 
         async def ping(memories: Memories) -> None:
             with suppress(KagentMemoryError):  # an answer all the same
-                await memories.get(Scope(tenant, "", ""), NOBODY)
+                await memories.get(NOWHERE, "-")
 
         self.availability = Availability(partial(self._thread.start, ping))
 
@@ -171,7 +177,7 @@ class KagentMemoryService(BaseMemoryService):
         """
         named = current_tenant()
         if self._scope_of is None:
-            own = Scope(self.settings.tenant if named is None else named, user_id, app_name)
+            own = Scope(named or self.settings.tenant, user_id, app_name)
             return [own], own
         reading, writing = _checked_scopes(self._scope_of(app_name, user_id))
         for scope in (writing, *reading):
@@ -182,6 +188,14 @@ class KagentMemoryService(BaseMemoryService):
                     "give that tenant (current_tenant() tells it), or leave the `with` out."
                 )
         return reading, writing
+
+    def state(self, session: Session) -> SessionState:
+        """Return what this process knows of a session: the same for every object that stands for
+        it.
+        """
+        key = current_tenant(), session.app_name, session.user_id, session.id
+        with self._lock:
+            return self._states.setdefault(key, SessionState())
 
     # -- ADK's five methods ---------------------------------------------------------------------
 
@@ -366,7 +380,7 @@ class KagentMemoryService(BaseMemoryService):
             scope,
             session.id,
             events,
-            self.sessions.state(session),
+            self.state(session),
             {},
             save=save,
             end_after_minutes=end_after_minutes,
@@ -418,23 +432,25 @@ class KagentMemoryService(BaseMemoryService):
             True when none is open; False when `timeout` seconds pass first, or the store cannot be
             reached.
         """
-        end = time.monotonic() + timeout
 
         async def drain(memories: Memories) -> bool:
-            handed_over = await self._thread.settled(timeout)
-            return handed_over and await memories.drain(max(0.0, end - time.monotonic()))
+            return await self._thread.settled(timeout) and await memories.drain(timeout)
 
         try:
             async with asyncio.timeout(timeout + DRAIN_GRACE_SECONDS):
-                await self.sessions.look()
+                await self._look()
                 return await self._thread.run(drain)
         except (StoreError, TimeoutError):
             return False
 
     async def close(self) -> None:
         """Drain within a bound and release everything; the next call opens again."""
-        await self.sessions.look()
+        await self._look()
         await self._thread.close()
+
+    async def _look(self) -> None:
+        """Save what ADK has compacted since the last hooks of its runs."""
+        await asyncio.gather(*(look() for look in list(self.looks.values())))
 
 
 def _checked_scopes(given: Any) -> tuple[Sequence[Scope], Scope]:

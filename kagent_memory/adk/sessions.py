@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from cachetools import LRUCache
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
-from google.adk.sessions.session import Session
-
-from ..records import current_tenant
 
 if TYPE_CHECKING:
     from .autosave import AutoSave, Progress
@@ -21,7 +16,6 @@ if TYPE_CHECKING:
 
 MemoryMode: TypeAlias = Literal["on", "read", "off"]
 MEMORY_KEY = "memory"  # in a run's custom_metadata and in a session's state
-MAX_SESSIONS = 10_000
 MAX_TEXTS = 200
 
 
@@ -94,26 +88,3 @@ class SessionState:
         """Note texts that were put before the model; from any thread."""
         with self._lock:
             self.recalled = tuple(dict.fromkeys([*self.recalled, *texts]))[-MAX_TEXTS:]
-
-
-class Sessions:
-    """The states of a service's last sessions.
-
-    Attributes:
-        looks: by the task that waits for a session's compaction, what looks for it at once.
-    """
-
-    def __init__(self) -> None:
-        self.looks: dict[asyncio.Task[None], Callable[[], Awaitable[object]]] = {}
-        self._lock = threading.Lock()
-        self._states = LRUCache[tuple[str | None, str, str, str], SessionState](MAX_SESSIONS)
-
-    def state(self, session: Session) -> SessionState:
-        """Return the state of a session: the same one for every object that stands for it."""
-        key = current_tenant(), session.app_name, session.user_id, session.id
-        with self._lock:
-            return self._states.setdefault(key, SessionState())
-
-    async def look(self) -> None:
-        """Save what ADK has compacted since the last hooks of its runs."""
-        await asyncio.gather(*(look() for look in list(self.looks.values())))

@@ -16,8 +16,7 @@ from .loop_thread import LoopThread
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
-Take: TypeAlias = Callable[[Memories], Coroutine[Any, Any, list[str]]]
-LINES_AT_ONCE = 100
+Take: TypeAlias = Callable[[Memories], Coroutine[Any, Any, str]]
 
 
 class ThreadsafeMemories(Memories):
@@ -32,16 +31,15 @@ class ThreadsafeMemories(Memories):
     def perform(self, verb: Verb, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Perform a verb on the service's event loop."""
         if verb.is_stream:
-            return self._lines(_next_lines(verb, args, kwargs))
+            return self._lines(_next_line(verb, args, kwargs))
 
         return self._thread.run(
             lambda memories: memories.perform(verb, args, kwargs), finish=verb.durable
         )
 
     async def _lines(self, take: Take) -> AsyncGenerator[str]:
-        while lines := await self._thread.run(take):
-            for line in lines:
-                yield line
+        while line := await self._thread.run(take):
+            yield line
 
     @override
     async def close(self) -> None:
@@ -49,22 +47,17 @@ class ThreadsafeMemories(Memories):
         await self._thread.close()
 
 
-def _next_lines(verb: Verb, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Take:
-    """Return what takes the next lines of a verb where the memories are, and none at the end.
+def _next_line(verb: Verb, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Take:
+    """Return what takes the next line of a verb where the memories are; "" at the end.
 
     A generator that is not taken to its end is closed by its loop once nobody holds it.
     """
     begun: list[AsyncGenerator[str]] = []
 
-    async def take(memories: Memories) -> list[str]:
+    async def take(memories: Memories) -> str:
         if not begun:
             begun.append(memories.perform(verb, args, kwargs))
-        batch: list[str] = []
-        async for line in begun[0]:
-            batch.append(line)
-            if len(batch) == LINES_AT_ONCE:
-                break
-        return batch
+        return await anext(begun[0], "")
 
     return take
 
@@ -85,14 +78,14 @@ def _blocking(
 def _blocking_lines(
     method: Callable[Concatenate[Memories, Params], AsyncGenerator[str]],
 ) -> Callable[Concatenate[SyncMemories, Params], Iterator[str]]:
-    """Return a verb that gives lines as a method that blocks for each some of them."""
+    """Return a verb that gives lines as a method that blocks for each."""
     verb: Verb = vars(method)["verb"]
 
     @functools.wraps(method)
     def call(self: SyncMemories, /, *args: Params.args, **kwargs: Params.kwargs) -> Iterator[str]:
-        take = _next_lines(verb, args, kwargs)
-        while lines := self.thread.run_blocking(take):
-            yield from lines
+        take = _next_line(verb, args, kwargs)
+        while line := self.thread.run_blocking(take):
+            yield line
 
     return call
 

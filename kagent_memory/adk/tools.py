@@ -48,12 +48,7 @@ MAX_DECIDED = 10  # memories that are forgotten or confirmed at once
 MAX_WAITING = 50  # that a list of confirm_memory holds
 DEFAULT_LIMIT, MAX_LIMIT = 5, 50  # of recall_memory
 NO_SERVICE = {"error": "Memory service is not available."}
-OFF_RECORD = {
-    "error": "This conversation is off the record: memory is not used, and nothing was changed."
-}
-READ_ONLY = {
-    "error": "This conversation is off the record: nothing was changed. Memory may only be read."
-}
+OFF_RECORD = {"error": "This conversation is off the record: nothing was read, saved or changed."}
 
 
 def _filled(text: str) -> str:
@@ -117,10 +112,8 @@ class _MemoryTool(BaseTool):
         if service is None:
             return NO_SERVICE
         mode = mode_of(tool_context.get_invocation_context())
-        if mode == "off":
+        if mode == "off" or (mode == "read" and self.changes_memory):
             return OFF_RECORD
-        if mode == "read" and self.changes_memory:
-            return READ_ONLY
 
         async def answer() -> dict[str, Any]:
             # models give "" and null for what they leave out
@@ -272,10 +265,7 @@ class RecallMemoryTool(LoadMemoryTool):
             for field in fields(Filter)
             if (value := getattr(self.filter, field.name)) != getattr(EVERYTHING, field.name)
         }
-        default, most = (
-            (DEFAULT_LIMIT, MAX_LIMIT) if self.limit is None else (self.limit, self.limit)
-        )
-        wanted = min(limit or default, most)
+        wanted = min(limit or self.limit or DEFAULT_LIMIT, self.limit or MAX_LIMIT)
         return await self._found(run, query, limit=wanted, filter=replace(narrowed, **fixed))
 
 

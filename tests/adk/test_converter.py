@@ -214,7 +214,7 @@ class Forecast(BaseModel):
     ("value", "text"),
     [
         (Forecast(), '{"city": "Oslo", "at": "2026-05-03 00:00:00+00:00"}'),
-        ({1}, "[1]"),
+        ({1}, '"{1}"'),
         (b"\x00\xff" * 500, '"<1000 bytes>"'),
         (float("nan"), "NaN"),
     ],

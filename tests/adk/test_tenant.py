@@ -124,10 +124,8 @@ async def test_no_tenant_sees_anothers_prefetch(service):
         assert f"{other} ships" not in block
     session = Session(id="1", app_name=APP, user_id=USER)
     with tenant("acme"):
-        assert service.sessions.state(session).recalled == (
-            "acme ships the blue crates on Monday.",
-        )
-    assert service.sessions.state(session).recalled == ()
+        assert service.state(session).recalled == ("acme ships the blue crates on Monday.",)
+    assert service.state(session).recalled == ()
 
 
 async def test_only_the_application_names_a_tenant(service):
