@@ -378,4 +378,4 @@ class Writing(Opened):
 
 def _size(item: Fact | str) -> int:
     """Return about how many characters are read when this is checked and masked."""
-    return len(item) if isinstance(item, str) else PORTION + len(item.text)
+    return len(item) if isinstance(item, str) else PORTION + len(str(item.text))
