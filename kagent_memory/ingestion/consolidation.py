@@ -56,7 +56,7 @@ async def merge(
     bound = {
         id
         for space in await memories.spaces.all()
-        if ids and space.name.startswith(EXTERNAL)
+        if space.name.startswith(EXTERNAL)
         for id in await memories.vectors(scope, space.number, list(ids))
     }
     plan = await plan_merges(recent, near, llm, now=now, without=bound)

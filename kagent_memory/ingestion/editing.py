@@ -5,7 +5,7 @@ changes by hand.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields as fields_of
 from dataclasses import replace
 from datetime import datetime
@@ -139,11 +139,6 @@ def edited(
     return revised(memory, now=now, **values)
 
 
-def retired(memory: Memory, by: str, *, now: datetime) -> Memory:
-    """Return a memory as history from now on: superseded by the one of this id."""
-    return revised(memory, now=now, state="superseded", superseded_by=by, valid_to=now)
-
-
 def superseding(old: Memory, new: Memory, *, now: datetime, who: str, why: str) -> list[Change]:
     """Return the changes by which a new memory takes an old one's place, which becomes history.
 
@@ -155,7 +150,7 @@ def superseding(old: Memory, new: Memory, *, now: datetime, who: str, why: str) 
         new = replace(new, subject=old.subject, attribute=old.attribute)
     new = replace(new, category=new.category or old.category)
     added = replace(new, valid_from=now)
-    former = retired(old, new.id, now=now)
+    former = revised(old, now=now, state="superseded", superseded_by=new.id, valid_to=now)
     return [
         Change(kind="add", memory=added, who=who, why=why, group=group, explicit=True),
         Change(kind="supersede", memory=former, who=who, why=why, group=group),
@@ -210,7 +205,10 @@ def taken_back(
     group = new_id(now)
     if any(revision.kind == "link" for revision in revisions):
         apart = {revision.memory_id for revision in revisions}
-        rows = [("link", _unlinked(row, apart, now)) for row in current.values()]
+        rows = [
+            ("link", revised(row, now=now, links=tuple(id for id in row.links if id not in apart)))
+            for row in current.values()
+        ]
     else:
         rows = [
             (revision.kind, _restored(revision, current, last, now))
@@ -222,11 +220,6 @@ def taken_back(
         Change(kind="undo", memory=row, who=who, why=f"undo {kind}", group=group)
         for kind, row in rows
     ]
-
-
-def _unlinked(row: Memory, apart: Set[str], now: datetime) -> Memory:
-    """Return the memory without links to those of a decision that is undone; all stay."""
-    return revised(row, now=now, links=tuple(link for link in row.links if link not in apart))
 
 
 def _restored(

@@ -17,7 +17,7 @@ from typing import Any
 from ..concurrency import LONG, run_in_thread
 from ..errors import Conflict, ModelError, StoreError
 from ..models.llm import Llm, Meter
-from ..records import Change, Fact, Filter, Memory, Message, Scope
+from ..records import Fact, Filter, Memory, Message, Scope
 from ..retention.lifecycle import to_memory
 from ..retrieval.embedding_spaces import StoreEmbedder, embed_some, with_vectors
 from ..retrieval.similar import Near, current, neighbours
@@ -29,7 +29,6 @@ from ..stores.planning import slot_of
 from ..stores.values import EARLIEST, SESSION_END, Batch, Job, MemoryQuery
 from ..stores.view import MemoriesView, View
 from .answers import SESSION_SUMMARY, Decision, storable
-from .consolidation import merge
 from .echoes import without_recalled
 from .planner import MIN_REPLACED, Plan, decide
 from .providers import Providers, ProviderUnavailable
@@ -308,9 +307,3 @@ class JobHandlers:
                 )
             except Conflict:
                 await self._still_ours(job)
-
-    async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:
-        """Merge what says the same in a scope; see `Memories.consolidate`."""
-        if (llm := self.providers.llm) is None:
-            return ()
-        return await merge(self.store, self.vectors, scope, llm, now=self.clock(), dry_run=dry_run)

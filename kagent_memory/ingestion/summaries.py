@@ -103,9 +103,7 @@ class LlmSummary:
         llm = self._llm or transcript.llm
         if llm is None:
             raise ConfigurationError("LlmSummary has no model; give it llm=, or the service llm=.")
-        said = [
-            message for message in transcript if message.text.strip() and message.compaction is None
-        ]
+        said = transcript.said
         earlier = (escaped(memory.content, one_line=True) for memory in transcript.earlier)
         summary = "\n".join(earlier)[: self.max_prompt_tokens] if transcript.ended else ""
         if not said and not summary:
@@ -234,8 +232,9 @@ class CompactionAwareSummary:
             )
             facts.append(fact)
         lapsing = (memory.state == "short_term" for memory in transcript.earlier)
-        if any(message.text.strip() for message in rest) or (transcript.ended and any(lapsing)):
-            facts += await self._inner.facts(transcript.of(rest))
+        remainder = transcript.of(rest)
+        if remainder.said or (transcript.ended and any(lapsing)):
+            facts += await self._inner.facts(remainder)
         return facts
 
 

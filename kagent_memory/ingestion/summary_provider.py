@@ -52,6 +52,11 @@ class Transcript(Sequence[Message]):
     def __len__(self) -> int:
         return len(self.messages)
 
+    @property
+    def said(self) -> list[Message]:
+        """The messages that say something; compaction summaries are none."""
+        return [message for message in self if message.text.strip() and message.compaction is None]
+
     def of(self, messages: Sequence[Message]) -> Transcript:
         """Return the same session with other messages."""
         return replace(self, messages=messages)
@@ -140,9 +145,7 @@ class PassthroughSummary:
 
 def _kept(transcript: Transcript) -> Iterator[tuple[Message, tuple[str, ...]]]:
     """Yield the turns that are kept, each with the ids of the events that it comes from."""
-    said = [
-        message for message in transcript if message.text.strip() and message.compaction is None
-    ]
+    said = transcript.said
     short = {number for number, message in enumerate(said) if says_little(message.text)}
     telling = (message.text for number, message in enumerate(said) if number not in short)
     topics = (

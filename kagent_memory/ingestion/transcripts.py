@@ -103,7 +103,7 @@ def to_payload(messages: Sequence[Message], *, ended: bool = False) -> dict[str,
     return {
         "ended": ended,
         "messages": [
-            _MESSAGE.dump_python(replace(message, recalled=()), mode="json") for message in messages
+            _MESSAGE.dump_python(message, mode="json", exclude={"recalled"}) for message in messages
         ],
     }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError
 from ..ingestion import reembedding
+from ..ingestion.consolidation import merge
 from ..ingestion.reembedding import Reembedded
 from ..models.embedding import open_embedder
 from ..records import Change, Scope, Scopes
@@ -64,7 +65,10 @@ class Maintenance(Opened):
         Raises:
             ModelError: the model is unavailable, or its answer cannot be used; nothing changes.
         """
-        return tuple(await self.handlers.consolidate(scope, dry_run=dry_run))
+        if (llm := self.providers.llm) is None:
+            return ()
+        now = self.clock()
+        return tuple(await merge(self.store, self.vectors, scope, llm, now=now, dry_run=dry_run))
 
     @verb("GET /audit")
     async def audit(

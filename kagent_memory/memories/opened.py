@@ -74,10 +74,10 @@ class Opened:
         self.deliveries = Deliveries(store.memories, clock)
         self.operation = partial(telemetry.operation, store=self.location)
         self.tokens = Tokens(store.tokens, settings.tenant, clock)
-        self.handlers = JobHandlers(store, self.vectors, self.providers, settings, clock)
+        handlers = JobHandlers(store, self.vectors, self.providers, settings, clock)
         self.worker = Worker(
             store.queue,
-            self.handlers.run,
+            handlers.run,
             clock=clock,
             redact=self.redactors.mask,
             location=self.location,

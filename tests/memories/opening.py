@@ -5,7 +5,7 @@ they hold.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,10 +13,9 @@ from typing import Any
 import httpx
 import psycopg
 
-from kagent_memory import Change, Fact, Filter, Memories, Scope
-from kagent_memory.ingestion.editing import retired
+from kagent_memory import Change, Fact, Filter, Memories, Memory, Scope
 from kagent_memory.remote import RemoteMemories
-from kagent_memory.retention.lifecycle import to_memory
+from kagent_memory.retention.lifecycle import revised, to_memory
 from kagent_memory.server.app import create_app
 from kagent_memory.server.auth import Access
 from kagent_memory.testing import FrozenClock
@@ -57,6 +56,12 @@ async def listed(memories: Memories, scope: Scope = ADA, **conditions: Any) -> s
     return {memory.content for memory in page.memories}
 
 
+def past_of(memories: Iterable[Memory], by: str, now: datetime) -> list[Memory]:
+    """Return memories as the history of another one."""
+    past = {"state": "superseded", "superseded_by": by, "valid_to": now}
+    return [revised(memory, now=now, **past) for memory in memories]
+
+
 async def merged(memories: Memories, ids: Sequence[str], text: str) -> str:
     """Put a memory in the place of several of Ada's, which become its history; return its id."""
     now = memories.clock()
@@ -66,8 +71,8 @@ async def merged(memories: Memories, ids: Sequence[str], text: str) -> str:
     changes = [
         Change(kind="add", memory=added, group=added.id),
         *(
-            Change(kind="merge", memory=retired(row, added.id, now=now), group=added.id)
-            for row in former
+            Change(kind="merge", memory=past, group=added.id)
+            for past in past_of(former, added.id, now)
         ),
     ]
     await memories.embed_and_apply(ADA, changes, now=now)

@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from kagent_memory import Change, Fact, Memories, Memory
-from kagent_memory.ingestion.editing import retired
 from kagent_memory.records import new_id
 from kagent_memory.stores.values import Batch
 from kagent_memory.testing import HashEmbedder
-from memories.opening import ADA, CANARY, HOUR, TickingClock, kept, merged, opened
+from memories.opening import ADA, CANARY, HOUR, TickingClock, kept, merged, opened, past_of
 
 TOLD = f"Ada has a cat called {CANARY}"
 
@@ -45,8 +44,7 @@ class Ground:
         )
         now, group = self.memories.clock(), new_id()
         merges = [
-            Change(kind="merge", memory=retired(source, into, now=now), group=group)
-            for source in sources
+            Change(kind="merge", memory=past, group=group) for past in past_of(sources, into, now)
         ]
         first = Change(kind="update", memory=wider, event_ids=events, group=group)
         await self.memories.store.apply(ADA, Batch(changes=[first, *merges]), now=now)
