@@ -99,40 +99,13 @@ def test_a_writer_elsewhere_is_waited_for_and_not_mistaken(connection, server):
     assert ids(server) == ["1", "2"]
 
 
-def moved(url):
-    return lambda answer: {**answer, "base_url": url}
-
-
-def test_a_stream_goes_on_where_the_server_says(connection, server):
-    """A base_url in an answer is where the stream's next requests go."""
-    server.plan(moved(f"http://{server.address}/notes/"))
-    server.paths.clear()
-    write(connection, "1", "2")
-    write(connection, "3")
-    assert ids(server) == ["1", "2", "3"]
-    assert set(server.paths) == {"/notes/v2/pipeline"}
-
-
-@pytest.mark.parametrize(
-    "url", ["ftp://127.0.0.1/", "127.0.0.1", "http://ada:pw@127.0.0.1/", "http:///x", 7]
-)
-def test_the_token_goes_nowhere_but_to_a_web_server(connection, server, url):
-    """A base_url that is no plain web address is refused, and nothing kept."""
-    server.plan(moved(url))
+def test_the_token_goes_nowhere_but_to_the_server_of_the_uri(connection, server):
+    """A server that sends its clients elsewhere is refused, and nothing kept."""
+    server.plan(lambda answer: {**answer, "base_url": f"http://{server.address}/notes/"})
     with pytest.raises(StoreError, match="does not speak libSQL's protocol"):
         write(connection, "1", "2")
     server.expire()
     assert ids(server) == []
-
-
-@pytest.mark.parametrize(("here", "there"), [("https", "http"), ("http", "https")])
-def test_a_server_may_lead_on_to_tls_and_never_away_from_it(here, there):
-    """A token that came by TLS is never sent without it."""
-    stream = hrana.ServerConnection(Server(f"{here}://db.example", TOKEN))
-    with pytest.raises(LookupError if there == "https" else ValueError):
-        stream._read({"base_url": f"{there}://tls.example"}, [])
-    assert stream._url == f"{'https://tls' if there == 'https' else 'https://db'}.example"
-    stream.close()
 
 
 def results(**changed: Any):
@@ -200,7 +173,7 @@ def test_a_commit_that_was_never_sent_wrote_nothing(connection, server):
 
     def unplug():
         server.paths.clear()
-        connection._url = "http://127.0.0.1:9"
+        connection._server = Server("http://127.0.0.1:9", "")
 
     with pytest.raises(StoreError, match="nothing was written"):
         write(connection, "1", then=unplug)
@@ -341,7 +314,7 @@ def test_what_a_uri_names(uri, server):
 @pytest.mark.parametrize(
     ("uri", "told"),
     [
-        ("libsql://ada:pass77@db.example", "no user and no password"),
+        ("libsql://ada:pass77@db.example", "no user or password"),
         ("libsql://db.example:port", "libsql://host"),
         ("libsql://{tenant}.example?authToken=pass77", "libsql://host"),
         ("libsql+http:///memory.db", "libsql://host"),
@@ -349,7 +322,6 @@ def test_what_a_uri_names(uri, server):
         ("wss://db-ada.turso.io?authToken=pass77", "libsql://host"),
         ("https://db-ada.turso.io?authToken=pass77", "libsql://host"),
         ("libsql://db..example?authToken=pass77", "libsql://host"),
-        ("libsql://xn--.example?authToken=pass77", "libsql://host"),
         ("libsql://db.example?authToken=", "libsql://host"),
         ("libsql://db.example?authToken=pass77%0Ax", "libsql://host"),
         ("libsql://db.example?authToken=pass77&authToken=b", "libsql://host"),

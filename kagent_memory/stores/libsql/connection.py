@@ -37,8 +37,10 @@ MEMORY = ":memory:"
 COMMIT, ROLLBACK = "COMMIT", "ROLLBACK"
 OLDEST = (3, 35, 0)
 _FILES = (".db", ".sqlite", ".sqlite3")  # no host's name ends like this
-_HTTP = {"libsql": "https", "libsql+https": "https", "libsql+http": "http"}
-_TOKEN = re.compile(r"(?:authToken=([^&]+))?")
+_SERVER = re.compile(
+    r"(libsql(?:\+https?)?)://([\w-]+(?:\.[\w-]+)*|\[[\da-fA-F:.]+\])(:\d{1,5})?(/[^?#\s]*)?"
+    r"(?:\?authToken=([!-%'-~]+))?"  # one printable word
+)
 Value: TypeAlias = str | bytes | int | float | None
 Statement: TypeAlias = tuple[str, Mapping[str, Value]]
 """A statement with its values, which it names as `:name`, in the order of their first places."""
@@ -111,26 +113,20 @@ def to_place(uri: str) -> str | Server:
 
 def _to_server(uri: str) -> Server:
     # errors in words of our own: the URI may hold the token
-    parts = urlsplit(uri)
-    try:
-        host, port = (parts.hostname or "").encode("idna").decode("idna"), parts.port
-    except ValueError:
-        host, port = None, None
-    query = _TOKEN.fullmatch(parts.query)
-    token = unquote(query[1] or "") if query else " "
-    is_token = token.isascii() and token.isprintable() and " " not in token
-    is_bare = not parts.fragment and not set("@{}") & set(parts.netloc)
-    if not (host and parts.scheme in _HTTP and is_token and is_bare):
+    server = _SERVER.fullmatch(unquote(uri))
+    if server is None:
         raise ConfigurationError(
             "A libSQL server is libsql://host?authToken=…, or libsql+http://host:port without TLS; "
             "it must not contain a user, a password or anything else."
         )
+    kind, host, port, path, token = server.groups("")
     if not port and host.endswith(_FILES):
         raise ConfigurationError(
             f"libsql://{host} names a server; a file has one more slash: libsql:///{host}, "
             f"or libsql:////var/{host}."
         )
-    return Server(f"{_HTTP[parts.scheme]}://{parts.netloc}{parts.path.rstrip('/')}", token)
+    scheme = "http" if kind == "libsql+http" else "https"
+    return Server(f"{scheme}://{host}{port}{path.rstrip('/')}", token)
 
 
 class Connection(ABC):
