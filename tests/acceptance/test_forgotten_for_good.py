@@ -1,6 +1,4 @@
-"""What a user had forgotten is gone to the byte, and stays gone however long the same conversation
-goes on.
-"""
+"""Forgotten content is gone to the byte and stays gone, however long the conversation goes on."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ SECRET = f"Ada keeps a {CANARY} in the attic"
 
 
 def disk(uri: str) -> Callable[[], str]:
-    """All that a database holds of texts, as it is on disk or in its tables."""
+    """Return a function that reads all texts of a database, from its files or its tables."""
     path = urlsplit(uri).path[1:]
 
     def files() -> str:
@@ -59,7 +57,7 @@ def disk(uri: str) -> Callable[[], str]:
 
 
 def recalling(way: str) -> tuple[list[Any], Any]:
-    """What the model says on its first turns, and what is put before it."""
+    """Return the model's first steps, which recall the secret, and the prefetch to use."""
     if way == "a tool":
         return [call("load_memory", query="attic"), f"You keep a {CANARY} in the attic."], None
     return [f"You keep a {CANARY} in the attic."], Prefetch(every_turn=True)
@@ -72,8 +70,8 @@ def recalling(way: str) -> tuple[list[Any], Any]:
 async def test_forgotten_text_is_not_written_again(
     store_uri: str, way: str, every_turns: int | None, restarted: bool
 ) -> None:
-    """Further turns of a conversation never write again what was forgotten."""
-    held = disk(store_uri)
+    """Further turns of a conversation never write forgotten text again."""
+    texts = disk(store_uri)
     service = KagentMemoryService(store_uri, llm=False)
     [id] = await service.memories.add(SCOPE, [SECRET])
     steps, prefetch = recalling(way)
@@ -88,29 +86,29 @@ async def test_forgotten_text_is_not_written_again(
     chat = Chat(assistant(model, tools=[LoadMemoryTool()]), service, plugins=[plugin])
     await chat.say("What do I keep in the attic?")
     await chat.say("Where was it again?")
-    assert CANARY in held()
+    assert CANARY in texts()
     await service.memories.forget(SCOPE, id)
-    assert CANARY not in held()
+    assert CANARY not in texts()
     if restarted:
         await service.drain()
         await service.close()
     for question in ("Please forget it", "Now what is in the attic?", "Are you sure?"):
         await chat.say(question)
-        assert CANARY not in held(), question
+        assert CANARY not in texts(), question
     await service.end_session(await chat.session())
-    assert CANARY not in held()
+    assert CANARY not in texts()
     assert await service.drain() is True
-    assert CANARY not in held()
+    assert CANARY not in texts()
     kept = await contents(service)
     assert any("Now what is in the attic?" in text for text in kept)
     assert not any("quokka" in text for text in kept)
     await service.close()
-    assert CANARY not in held()
+    assert CANARY not in texts()
 
 
 async def test_forgetting_by_tool_leaves_nothing_in_the_queue(store_uri: str) -> None:
-    """What the tools save and forget is in no file, table or queue afterwards."""
-    held = disk(store_uri)
+    """A memory that tools saved and forgot is in no file, table or queue afterwards."""
+    texts = disk(store_uri)
     async with KagentMemoryService(store_uri, llm=False) as service:
         model = scripted(
             call("save_memory", content=SECRET),
@@ -132,7 +130,7 @@ async def test_forgetting_by_tool_leaves_nothing_in_the_queue(store_uri: str) ->
         await chat.say("Yes, do")
         await asyncio.sleep(0)
         await chat.say("What is in the attic?")
-        assert CANARY not in held()
+        assert CANARY not in texts()
         await service.end_session(await chat.session())
         assert await service.drain() is True
-        assert CANARY not in held()
+        assert CANARY not in texts()

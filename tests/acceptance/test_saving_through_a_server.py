@@ -1,6 +1,4 @@
-"""Auto-save through our own server: what it cannot take in waits for a worker that can, and is
-never called done.
-"""
+"""Auto-save through our own server: jobs that it cannot process wait for a worker that can."""
 
 from __future__ import annotations
 
@@ -45,7 +43,9 @@ def facts(prompt: str) -> dict[str, Any]:
 async def test_sessions_wait_for_a_worker_that_can_and_nothing_is_lost(
     uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a server without the model cannot take in waits, and a later worker finds all of it."""
+    """Sessions that a server cannot process without the model wait, and a later worker processes
+    them all.
+    """
     monkeypatch.setattr("kagent_memory.memories.running.CLOSE_SECONDS", 0.05)
     with served(partial(Memories.open, uri), OFFERED) as address:
         async with KagentMemoryService(address) as service:

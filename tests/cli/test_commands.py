@@ -1,6 +1,4 @@
-"""Commands as users run them: what they say, their JSON, their exit codes, and the page written
-from them.
-"""
+"""Commands as users run them: output, JSON, exit codes, and the page written from them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a command says when it fails: JSON where JSON was asked for, one line elsewhere, and never a
-stack trace; and how `serve` ends.
+"""Failures of commands: JSON if JSON was asked for, otherwise one line, and never a stack trace;
+and how `serve` ends.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 def ran(*words: str, shell: str = "", **more: Any) -> subprocess.CompletedProcess[str]:
-    """One command in a process of its own; `shell`: what the shell does with its streams."""
+    """Run a command in a process of its own; `shell` redirects its streams."""
     line = [sys.executable, "-m", "kagent_memory", *words]
     if shell:
         line = ["bash", "-c", f'exec "$@" {shell}', "bash", *line]

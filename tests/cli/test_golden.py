@@ -1,7 +1,5 @@
-"""What commands say, held against golden files: the help of each, and the shape of each JSON
-answer.
-
-A deliberate change is written by `make docs`, and then reviewed like code.
+"""The help of each command and the shape of each JSON answer, held against golden files. `make
+docs` writes a deliberate change, which is then reviewed like code.
 """
 
 from __future__ import annotations

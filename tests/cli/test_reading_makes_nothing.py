@@ -1,5 +1,5 @@
-"""Which store is meant: an unknown word is refused, and a command that only reads makes no database
-of a slip.
+"""The choice of the store: unknown words are refused, and reading commands never create a
+database.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def test_no_reading_command_makes_a_database_of_a_mistyped_path(
 def test_nor_of_the_default_where_no_store_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where no store is named, a command that only reads makes none at the default path."""
+    """Without a store, a reading command creates none at the default path."""
     monkeypatch.chdir(tmp_path)
     assert [main([command]) for command in ("list", "show", "prune")] == [5, 5, 5]
     assert main(["doctor"]) == 0

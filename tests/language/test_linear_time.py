@@ -1,4 +1,4 @@
-"""Whatever reads a text that strangers send takes time in proportion to its length."""
+"""Reading a text from strangers takes time in proportion to its length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Preferences are told by their form: what a user wants from now on, not for one time."""
+"""Preferences are recognised by their form: lasting wishes, not wishes for one time."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def test_a_lasting_wish_is_a_preference(text: str) -> None:
     ],
 )
 def test_what_holds_for_one_time_is_none(text: str) -> None:
-    """A habit, a question, or a wish for this one time is no preference."""
+    """A habit, a question or a wish for this one time is no preference."""
     assert not states_preference(text)
 
 
 def test_only_users_state_preferences() -> None:
-    """What an agent says always to do is no wish of the user."""
+    """An agent's statement of what it always does is no preference of the user."""
     assert not states_preference("Always back up your data.", "assistant")
     assert PREFERENCE_TERM not in index_terms("Always back up your data.", "assistant")
 

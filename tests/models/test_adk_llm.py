@@ -78,7 +78,7 @@ class Answering(BaseLlm):
 async def test_an_answer_that_adk_marks_as_cut_or_refused_is_none(
     fields: dict[str, Any], kind: type
 ):
-    """What ADK marks as cut or refused is an error that quotes nothing."""
+    """An answer that ADK marks as cut off or refused is an error that quotes nothing."""
     with pytest.raises(ModelError) as caught:
         await answered(Answering(model="answering", fields=fields))
     assert type(caught.value) is kind

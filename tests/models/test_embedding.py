@@ -183,7 +183,7 @@ async def test_an_odd_answer_or_refusal_quotes_nothing(provider: Loopback, step:
 
 
 async def test_a_refusal_of_the_address_is_told(provider: Loopback):
-    """What a server says of a wrong address is in the error."""
+    """The error repeats a server's message about a wrong address."""
     provider.plan({"status": 404})
     with pytest.raises(ModelError, match="planned"):
         await opened().embed(["tea"], kind="document")

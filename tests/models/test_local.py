@@ -124,7 +124,9 @@ def test_one_local_model_has_one_name(choice: Any):
 
 
 def test_a_model_unknown_to_fastembed_is_refused_at_open(tmp_path: Path):
-    """What fastembed does not list, a folder too, is refused with how to replace its vectors."""
+    """A model that fastembed does not list, or a folder, is refused with advice what to use
+    instead.
+    """
     for name in ("no-such-model", str(tmp_path)):
         with pytest.raises(ConfigurationError, match="kagent-memory reembed"):
             open_embedder(f"local/{name}", MemorySettings())
@@ -142,8 +144,8 @@ async def test_a_model_is_loaded_once_its_files_are_there(cache: Path):
 
 
 async def test_a_hub_that_is_away_is_asked_once(cache: Path, monkeypatch: pytest.MonkeyPatch):
-    """Where the files of a model cannot be fetched, a call fails at once; files of the cache are
-    used unasked.
+    """If the hub with a model's files is away, it is asked once and a call fails at once; files
+    that arrive later are used.
     """
     monkeypatch.delenv("HF_HUB_OFFLINE")
     asked: list[str] = []

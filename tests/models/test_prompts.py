@@ -1,6 +1,4 @@
-"""What others said stands in our own prompts as data: it ends no block, begins no line of its own
-and hides nothing.
-"""
+"""Other people's words are data in our own prompts: they end no block and give no instruction."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Which LiteLLM call a choice means: kagent's names, both spellings, and the rules of each
-provider.
-"""
+"""The LiteLLM call for each choice of embedder: kagent's names, both spellings, and LiteLLM's."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ RECALLS = int(3 * GATHER_SECONDS)
 
 
 async def test_recalls_within_a_minute_write_little_of_the_log(postgres_uri: str):
-    """What is recalled within a minute is one write, of less than 1 KB a recall."""
+    """Recalls within a minute are counted in one write, of less than 1 KB of WAL a recall."""
     async with await opened(postgres_uri) as memories:
         ids = await memories.add(ADA, [f"Locker {n} is near gate {n % 9}." for n in range(50)])
         with psycopg.connect(postgres_uri, autocommit=True) as connection:
@@ -66,7 +66,9 @@ async def test_no_delivery_is_lost_beside_searches_and_prunes(store_uri: str):
 
 
 async def test_a_late_delivery_extends_a_memory_before_the_prune(store_uri: str):
-    """What was delivered by the end of its time is extended, however soon the prune comes."""
+    """A delivery before the expiry extends a memory, even if it is counted only just before the
+    prune.
+    """
     options = {"clock": FrozenClock(START), "ttl_days": 1, "popular_after": 3}
     async with await opened(store_uri, **options) as memories:
         popular, _ = await memories.add(ADA, ["Ada rows on Mondays", "Ada paints kites"])
@@ -135,7 +137,7 @@ async def test_who_drains_does_not_wait_for_more_deliveries_to_come(
 
 
 async def test_a_caller_who_hangs_up_loses_no_delivery(monkeypatch: pytest.MonkeyPatch):
-    """What was not yet written when the caller of an export was cancelled is counted later."""
+    """Deliveries that were not written when an export was cancelled are written later."""
     monkeypatch.setattr("kagent_memory.retention.deliveries.SCOPES_AT_ONCE", 1)
     async with await opened() as memories:
         scopes = [Scope("acme", f"user {number}", "app") for number in range(3)]

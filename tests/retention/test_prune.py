@@ -1,4 +1,4 @@
-"""What the prune deletes, extends, erases and evicts, and in which process it runs."""
+"""The prune: deletions, extensions and evictions, and the process that runs it."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ async def test_the_prune_evicts_from_scopes_that_hold_too_many(store_uri: str, e
 
 @LEGS
 async def test_what_is_said_twice_is_evicted_first(store_uri: str, embedder: Any):
-    """What another memory says too is evicted before what is said once."""
+    """Of two memories that say the same, one is evicted before unique memories."""
     async with await opened(store_uri, embedding=embedder, max_memories=4) as memories:
         await memories.add(ADA, [*HOBBIES[:4], "The gateway restarts nightly, always"])
         assert await memories.prune() == Pruned(evicted=1)

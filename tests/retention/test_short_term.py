@@ -1,6 +1,4 @@
-"""What is learnt from a session is the session's own until it proves important or is met again;
-then it stays.
-"""
+"""Short-term memories stay in their session until they prove important."""
 
 from __future__ import annotations
 
@@ -123,7 +121,7 @@ async def test_it_is_found_in_its_session_only_and_ends_with_its_hours(store_uri
 
 
 async def test_the_important_and_the_repeated_become_long_term(store_uri):
-    """What is important, or met again in another session, becomes long term."""
+    """An important memory, or one repeated in another session, becomes long-term."""
     async with await opened(store_uri, embedding=HashEmbedder()) as memories:
         vital, bus = "Ada is allergic to penicillin", "A bus was late"
         said = {"text": vital, "importance": 0.7}, {"text": bus, "importance": 0.69}
@@ -170,7 +168,9 @@ async def test_what_somebody_saves_edits_or_pins_becomes_long_term(store_uri):
 
 
 async def test_a_promoted_memory_joins_its_long_term_equal():
-    """What is promoted becomes the long-term memory that says the same, even an expired one."""
+    """A promoted memory joins the long-term memory that says the same, even one that was added
+    meanwhile.
+    """
     async with await opened() as memories:
         [other] = await memories.add(ADA, ["Ada drinks coffee"])
         await heard(memories, "s1", TEA)
@@ -293,7 +293,7 @@ async def test_a_model_decides_about_short_term_memories_too():
 
 
 async def test_only_trusted_memories_of_a_session_are_short_term():
-    """What is in quarantine, or of no session, is no short-term memory."""
+    """Quarantined memories and memories without a session are never short-term."""
     async with await opened(quarantine=["tool"]) as memories:
         await heard(memories, "s1", {"text": "The code is 7", "origin": "tool"})
         assert await listed(memories, superseded="quarantined") == {"The code is 7"}
@@ -316,7 +316,9 @@ async def test_by_default_all_memories_are_long_term():
 
 
 async def test_short_term_memories_outlast_the_setting(store_uri):
-    """What a session kept is listed until it expires when no more is kept for sessions alone."""
+    """Existing short-term memories are listed until they expire after the setting is
+    switched off.
+    """
     archive: dict[str, Any] = {"clock": FrozenClock(START), "policy": "archive"}
     async with await opened(store_uri, short_term_hours=24, **archive) as memories:
         await heard(memories, "s1", TEA)
