@@ -28,9 +28,6 @@ from .search import HelpingModel, Search, rewrite
 from .text_search import by_words
 from .views import open_views
 
-NOT_EMBEDDED = "embedder: these memories have no vectors yet; they are found by words until then"
-"""In `Recall.degraded`, while what a store held before it had an embedder is embedded."""
-
 MAX_RERANKED = 50
 SPARE = 5
 MAX_SCANNED = 1_000  # memories read for a query of nothing but stop words
@@ -97,10 +94,9 @@ class Retriever:
         hits, left_out = await self._select(search, *ranking)
         if search.explain:
             left_out |= await search.view.exclusions(search.terms, search.filter)
-        if not near.trimmed.rows.size and (search.degraded or (hits and mode == "hybrid")):
+        if not near.trimmed.rows.size and (search.degraded or hits):
             mode = "keyword"
-            search.degraded = search.degraded or [NOT_EMBEDDED]
-        degraded = (*search.degraded, *([store.trouble] if store.trouble else ()))
+        degraded = tuple(filter(None, (*search.degraded, store.trouble)))
         return Recall(hits=hits, mode=mode, left_out=search.view.by_id(left_out), degraded=degraded)
 
     def _mode(self, search: Search) -> Mode:
@@ -162,9 +158,10 @@ class Retriever:
             return Near()
         reached = len(lists[0].rows)
         lacking = matches.documents - reached
-        if reached and lacking > 0 and reached < search.leg:  # all that have a vector
+        if lacking > 0 and reached < search.leg:  # all that have a vector
             search.degraded.append(
-                f"embedder: {lacking} of {matches.documents} memories are found by words alone"
+                f"embedder: {lacking} of {matches.documents} memories have no vector, and are "
+                "found by words alone"
             )
         return Near(trimmed=lists[-1], full=lists[0])
 

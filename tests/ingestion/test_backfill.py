@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 from kagent_memory.records import Scope
-from kagent_memory.retrieval.retriever import NOT_EMBEDDED
 from kagent_memory.stores.sql.memories import SqlMemoryStore
 
 from .ground import Embedding, lacking, opened
@@ -36,7 +35,8 @@ async def test_what_was_there_is_found_by_words_until_embedded(store_uri, monkey
     async with opened(store_uri, embedding=embedder, worker=True) as memories:
         answer = await memories.recall(ADA, "oolong")
         assert [hit.memory.content for hit in answer] == ["Ada drinks oolong."]
-        assert (answer.mode, answer.degraded) == ("keyword", (NOT_EMBEDDED,))
+        told = "embedder: 2 of 2 memories have no vector, and are found by words alone"
+        assert (answer.mode, answer.degraded) == ("keyword", (told,))
         asyncio.get_running_loop().call_later(0.2, begin.set)
         assert await memories.drain(timeout=60)
         assert [await lacking(memories, scope, embedder.name) for scope in (ADA, BEN)] == [0, 0]

@@ -276,7 +276,9 @@ async def test_memories_beside_refused_ones_have_vectors():
         assert not await memories.jobs()
         answer = await memories.recall(ADA, "dawn", limit=1)
         assert [hit.cosine is not None for hit in answer] == [True]
-        assert answer.degraded == ("embedder: 300 of 301 memories are found by words alone",)
+        assert answer.degraded == (
+            "embedder: 300 of 301 memories have no vector, and are found by words alone",
+        )
         [space] = await memories.store.memories.spaces.all()
         await memories.add(ADA, ["A forbidden word.", *(f"Note {n}" for n in range(19))])
         assert not await memories.jobs()
