@@ -95,7 +95,7 @@ class JobHandlers:
             await self._embed(job)
             return
         memories, provider = self.store.memories, self.providers.find(job)
-        messages = from_payload(job.payload)
+        messages = await run_in_thread(LONG, from_payload, job.payload)
         ids = [message.event_id for message in messages]
         taken = await memories.taken(job.scope, job.session_id, ids)
         messages = [message for message in messages if message.event_id not in taken]

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 FACT_FIELDS = frozenset(
     {"ttl_days", "type", "topics", "tags", "importance", "origin", "pinned", "metadata", "category"}
 )
-_MESSAGE = TypeAdapter(Message)
+_MESSAGE, _MESSAGES = TypeAdapter(Message), TypeAdapter(list[Message])
 
 
 def prepared(
@@ -100,17 +100,14 @@ def to_payload(messages: Sequence[Message], *, ended: bool = False) -> dict[str,
 
     What memory handed over is not in it: once forgotten, it must not be written anew.
     """
-    return {
-        "ended": ended,
-        "messages": [
-            _MESSAGE.dump_python(message, mode="json", exclude={"recalled"}) for message in messages
-        ],
-    }
+    unwritten = {"__all__": {"recalled"}}
+    written = _MESSAGES.dump_python([*messages], mode="json", exclude=unwritten)
+    return {"ended": ended, "messages": written}
 
 
 def from_payload(payload: Mapping[str, Any]) -> list[Message]:
     """Return the messages that `to_payload` wrote."""
-    return [_MESSAGE.validate_python(values) for values in payload.get("messages", ())]
+    return _MESSAGES.validate_python(payload.get("messages", ()))
 
 
 def batch_key(messages: Sequence[Message], session_id: str, *, ended: bool) -> str:

@@ -97,13 +97,14 @@ class Writing(Opened):
                 compaction = waiting is not None and waiting.provider.startswith(f"{REUSING}+")
             provider, model = self.providers.choose(scope, compaction=compaction, at_hand=llm)
             now = self.clock()
+            payload = await run_in_thread(size, to_payload, new, ended=ended)
             job = Job(
                 id=new_id(now),
                 scope=scope,
                 kind="transcript",
                 session_id=session_id,
                 key=batch_key(new, session_id, ended=ended),
-                payload=to_payload(new, ended=ended),
+                payload=payload,
                 provider=provider,
                 model=model,
                 run_after=now,
@@ -117,7 +118,7 @@ class Writing(Opened):
                     id=new_id(now),
                     kind="session_end",
                     key=session_id,
-                    payload=to_payload(new, ended=True),
+                    payload={**payload, "ended": True},
                     run_after=now + timedelta(minutes=end_after_minutes),
                 )
                 jobs.append(timer)

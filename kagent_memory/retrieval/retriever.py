@@ -30,7 +30,13 @@ from .views import open_views
 
 MAX_RERANKED = 50
 SPARE = 5
+COMPARED = 8  # characters, in the time in which one is read
 MAX_SCANNED = 1_000  # memories read for a query of nothing but stop words
+
+
+def _size(memories: Mapping[int, Memory]) -> int:
+    """Return how long their texts take to compare, as `run_in_thread` counts."""
+    return sum(len(memory.content) for memory in memories.values()) // COMPARED
 
 
 class Retriever:
@@ -183,16 +189,14 @@ class Retriever:
                 if matches_filter(search.filter, memory)
             }
             order = await self._reranked(search, head, memories)
-            kept, others = await run_in_thread(search.size, select, search, order, memories)
+            kept, others = await run_in_thread(_size(memories), select, search, order, memories)
             # duplicates that fell together leave room for what stood further down
             short_on_purpose = search.budget_tokens and len(head) >= limit
             if len(kept) >= limit or wanted >= len(ranked) or short_on_purpose:
                 break
             wanted *= 4
         kept, memories = await with_sources(search, kept, memories)
-        size = sum(len(memory.content) for memory in memories.values())
-        size //= 1 if search.budget_tokens else 100  # only then are passages looked for
-        hits = await run_in_thread(size, handed_over, search, kept, memories)
+        hits = await run_in_thread(_size(memories), handed_over, search, kept, memories)
         return tuple(hits), {**left_out, **others}
 
     async def _reranked(
