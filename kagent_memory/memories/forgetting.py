@@ -21,19 +21,19 @@ PART = 1000
 """Memories that one transaction erases, of many chosen by what they have in common."""
 MAX_JOBS = 1_000_000
 RECEIPTS_READ = 1000
-ONE_OF_FOUR = (
-    "Name exactly one: ids, conditions (session_id, tag, author, before, after), a filter, or "
+ONE_OF_THREE = (
+    "Name exactly one: ids, conditions (session_id, tag, author, before, after, filter), or "
     "everything."
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Forgotten(Listed[str]):
-    """The ids of the memories that a call of `forget` erased, or would erase.
+    """The ids of the memories that a call of `forget` erased, or would erase; equal to their tuple.
 
     Attributes:
-        ids: of those memories.
-        linked: in a dry run, the ids of memories that say the same as one of them, and stay.
+        ids: the ids of these memories.
+        linked: in a dry run, the ids of linked memories that would stay.
     """
 
     ids: tuple[str, ...] = ()
@@ -43,6 +43,12 @@ class Forgotten(Listed[str]):
     def items(self) -> tuple[str, ...]:
         """Return the ids."""
         return self.ids
+
+    def __eq__(self, other: object) -> bool:
+        return self.ids == (other.ids if isinstance(other, Forgotten) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.ids)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,10 +91,9 @@ class Forgetting(Opened):
         """Erase memories for good, with their history and what is queued of them; return the erased
         ids.
 
-        Choose one way of four: by ids; by conditions, all of which must hold, or a filter, also of
-        what is expired or superseded; or everything. With a memory goes what it superseded or
-        merged, what a merge made of it, and history that says the same: so more may go than was
-        named.
+        Choose them by ids, by conditions, or everything. Conditions must all hold, and also match
+        expired and superseded memories. A memory takes along what it superseded or merged, what a
+        merge made of it, and history that says the same, so more may go than was named.
 
         More than 1,000 memories chosen by conditions or as everything go in several transactions;
         after an interruption the same call goes on.
@@ -109,7 +114,8 @@ class Forgetting(Opened):
             who: for the receipt, which says that this was done and nothing of the content.
 
         Raises:
-            InvalidInput: none or more than one way is named, or the filter lets all through.
+            InvalidInput: none or more than one way is named, the conditions match every memory, or
+                the filter has a condition that is named beside it.
             NotFound: one of the given ids is not there; the others are erased all the same.
         """
         ids = [ids] if isinstance(ids, str) else ids
@@ -118,14 +124,12 @@ class Forgetting(Opened):
             "author": author,
             "created_after": after,
             "created_before": before,
-            "tags": None if tag is None else (tag,),
         }
-        conditions = {name: value for name, value in named.items() if value is not None}
-        ways = (ids is not None, bool(conditions), filter is not None, everything)
-        if sum(ways) != 1 or not (ids is None or ids):
-            raise InvalidInput(ONE_OF_FOUR)
-        condition = Filter(**conditions) if filter is None else filter
-        if filter in (Filter(), Filter(superseded=True)):
+        condition = _joined(filter or Filter(), named, tag)
+        has_conditions = filter is not None or condition != Filter()
+        if sum((ids is not None, has_conditions, everything)) != 1 or not (ids is None or ids):
+            raise InvalidInput(ONE_OF_THREE)
+        if has_conditions and condition in (Filter(), Filter(superseded=True)):
             raise InvalidInput(
                 "The filter lets every memory through; say everything=True to erase them all."
             )
@@ -281,3 +285,16 @@ class Forgetting(Opened):
         return ReceiptCheck(
             chains=len({*heads, *faults}), receipts=count, problems=faults, heads=heads
         )
+
+
+def _joined(filter: Filter, named: Mapping[str, Any], tag: str | None) -> Filter:
+    """Add conditions to a filter.
+
+    Raises:
+        InvalidInput: the filter has one of them already.
+    """
+    conditions = {name: value for name, value in named.items() if value is not None}
+    if twice := [name for name in conditions if getattr(filter, name) is not None]:
+        raise InvalidInput(f"The filter names {', '.join(twice)} too; name it once.")
+    tags = () if tag is None else (tag,)
+    return replace(filter, tags=(*filter.tags, *tags), **conditions)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +23,7 @@ from typing import (
     get_type_hints,
 )
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator, from_json
 
 from ..checks import MAX_FAULTS, faults, fields_adapter
@@ -151,9 +151,9 @@ class Verb:
             bound = self.signature.bind(None, *args, **kwargs).arguments
         except TypeError as error:
             raise TypeError(f"{self.name}() {error}") from None
-        del bound["self"]
+        arguments = {name: _plain(value) for name, value in bound.items() if name != "self"}
         try:
-            return self.parameters.validate_python(bound, strict=True)
+            return self.parameters.validate_python(arguments, strict=True)
         except ValidationError as error:
             raise InvalidInput(_faults(error)) from None
 
@@ -246,3 +246,14 @@ def _faults(error: ValidationError) -> str:
         return f"{error.error_count():,} arguments are unknown or do not fit."
     messages = [": ".join(filter(None, fault)) for fault in faults(error)[:MAX_FAULTS]]
     return "; ".join(messages).encode(errors="replace").decode()
+
+
+def _plain(value: Any) -> Any:
+    """Convert a numpy scalar to Python's value and another iterable to a list."""
+    dimensions: int | None = getattr(value, "ndim", None)
+    if dimensions == 0:
+        return value.item()
+    is_whole = isinstance(value, Sequence | Mapping | BaseModel)
+    if is_whole or not isinstance(value, Iterable) or dimensions == 1:
+        return cast("Any", value)
+    return list(cast("Iterable[Any]", value))

@@ -54,7 +54,7 @@ def test_a_program_without_a_loop_uses_the_verbs(uri: str):
         )
         found = memory.sync.recall(ADA, "Which tea does Ada like?", limit=1)
         assert [hit.memory.id for hit in found] == [tea]
-        assert memory.sync.forget(ADA, [parrots]).ids == (parrots,)
+        assert memory.sync.forget(ADA, [parrots]) == (parrots,)
         memory.sync.remember(ADA, [Message(text="The kiln is hot.", event_id="e1")], "s1")
         assert memory.sync.drain()
         assert len(memory.sync.list(ADA).memories) == 2

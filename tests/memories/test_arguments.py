@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from itertools import product
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kagent_memory import Fact, Filter, Scope, Scopes
@@ -124,6 +125,25 @@ async def test_no_value_whatever_makes_another_error_than_ours(memories: Memorie
                 except Exception as error:
                     wrong.append(f"{verb}({name}={str(value)[:40]!r}): {error!r}"[:200])
     assert not wrong, "\n".join(wrong)
+
+
+async def test_numpy_scalars_are_taken_for_python_values(memories: Memories) -> None:
+    """A numpy scalar counts as Python's number or truth of the same value."""
+    [id] = await memories.add(SCOPE, ["Ada sails"])
+    others: dict[str, Any] = {"importance": np.float32(0.25), "ttl_days": np.int64(3)}
+    edited = await memories.edit(SCOPE, id, **others)
+    assert (edited.importance, edited.ttl_days) == (0.25, 3)
+    success: Any = np.float64(0.6) > 0.5
+    await memories.feedback(SCOPE, id, success=success)
+    assert (await memories.get(SCOPE, id)).usage.successes == 1
+    with pytest.raises(InvalidInput, match=r"^limit: Input should be a valid integer$"):
+        await memories.recall(SCOPE, "Ada", limit=success)
+
+
+async def test_an_iterator_is_read_once_and_whole(memories: Memories) -> None:
+    """A verb takes any iterable where it takes a sequence, even an iterator."""
+    ids = await memories.add(SCOPE, iter(["Ada sails", "Ada skis"]))  # pyright: ignore[reportArgumentType]
+    assert set(await memories.forget(SCOPE, set(ids))) == set(ids)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("part", ["tenant", "user", "app"])

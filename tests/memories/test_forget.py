@@ -61,7 +61,7 @@ FACTS = {
             {"after": START + HOUR, "before": START + 3 * HOUR},
             {"cocoa", "key"},
         ),
-        ({"filter": Filter(tags=("drink", "warm"))}, {"tea"}),
+        ({"filter": Filter(tags=("drink",)), "tag": "warm"}, {"tea"}),
         ({"filter": Filter(superseded="only")}, set()),
         ({"everything": True}, set(FACTS)),
     ],
@@ -131,7 +131,7 @@ async def test_a_dry_run_names_what_is_linked_and_stays(options, linked, monkeyp
     ids=str,
 )
 async def test_what_is_ambiguous_or_lets_all_through_erases_nothing(options):
-    """A call that names no way, two ways or everything unsaid is refused."""
+    """A call that names no way, two ways, a condition twice or everything unsaid is refused."""
     async with await opened() as memories:
         await memories.add(ADA, list(FACTS.values()))
         for dry_run in (True, False):
