@@ -48,7 +48,7 @@ _NAMED = re.compile(
 )
 _SIGN = re.compile("[=:：–—]")
 # Characters from the start of a name to its sign; the longest names take 30.
-_TO_SIGN = 64
+_TO_SIGN = 32
 _PAST_SIGN = 5
 _QUOTED = re.compile(
     r"""(?P<quote>["'`])(?P<value>(?:(?!(?P=quote))[^\\\n]|\\.){3,4096}+)(?P=quote)"""
