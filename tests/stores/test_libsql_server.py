@@ -100,12 +100,18 @@ def test_a_writer_elsewhere_is_waited_for_and_not_mistaken(connection, server):
 
 
 def test_the_token_goes_nowhere_but_to_the_server_of_the_uri(connection, server):
-    """A server that sends its clients elsewhere is refused, and nothing kept."""
-    server.plan(lambda answer: {**answer, "base_url": f"http://{server.address}/notes/"})
+    """A server that sends its clients elsewhere, not to itself, is refused, and nothing kept."""
+    own, other = [
+        lambda answer, name=name: {**answer, "base_url": f"http://{server.address}/{name}"}
+        for name in ("notes/", "other")
+    ]
+    server.plan(own)
+    write(connection, "0")
+    server.plan(other)
     with pytest.raises(StoreError, match="does not speak libSQL's protocol"):
         write(connection, "1", "2")
     server.expire()
-    assert ids(server) == []
+    assert ids(server) == ["0"]
 
 
 def results(**changed: Any):
