@@ -42,7 +42,6 @@ READ = 1_000_000  # characters: lines of a file are work for a thread, however l
 LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\u0085\u2028\u2029"}
 Node: TypeAlias = tuple[Scope, str]
 """A memory of the file, by its scope and id."""
-Part: TypeAlias = tuple[Scope, Sequence[Whole]]
 
 
 class Head(BaseModel, extra="forbid"):
@@ -145,8 +144,10 @@ class ExportFile:
                 else:
                     self.successors.append((node, other))
 
-    def batches(self, numbers: Mapping[int, int] = {}, *, deriving: bool = False) -> Iterator[Part]:
-        """Yield the memories, up to `PART` of one scope at a time.
+    async def batches(
+        self, numbers: Mapping[int, int] = {}, *, deriving: bool = False
+    ) -> AsyncGenerator[tuple[Scope, Sequence[Whole]]]:
+        """Read the file in a thread, and yield up to `PART` memories of one scope at a time.
 
         Args:
             numbers: of the embedding spaces of callers' vectors there, by width; others are left
@@ -156,8 +157,10 @@ class ExportFile:
         lines = self._lines()
         if deriving:
             lines = (line for line in lines if (line.scope, line.memory.id) in self.derived)
-        for scope, of_scope in groupby(lines, key=lambda line: line.scope):
-            while part := list(islice(of_scope, PART)):
+        runs = groupby(lines, key=lambda line: line.scope)
+        while run := await run_in_thread(READ, next, runs, None):
+            scope, of_scope = run
+            while part := await run_in_thread(READ, list, islice(of_scope, PART)):
                 yield scope, [line.whole(numbers) for line in part]
 
     def with_derived(self, forgotten: Iterable[Node]) -> set[Node]:
@@ -300,7 +303,7 @@ async def import_file(
     for width in () if dry_run else file.widths:
         numbers[width] = (await space_of(store, width)).number
     blocked, counts = await _forgotten(memories, file), Counter[Restored]()
-    async for scope, part in _in_thread(file.batches(numbers)):
+    async for scope, part in file.batches(numbers):
         coming = [whole for whole in part if (scope, whole.memory.id) not in blocked]
         counts.update(await store.restore(scope, coming, dry_run=dry_run, now=memories.clock()))
         counts["forgotten"] += len(part) - len(coming)
@@ -332,7 +335,7 @@ async def _forgotten(memories: Opened, file: ExportFile) -> set[Node]:
     forgotten = set[Node]()
     if not file.derived:
         return forgotten
-    async for scope, part in _in_thread(file.batches(deriving=True)):
+    async for scope, part in file.batches(deriving=True):
         outcomes = await memories.store.memories.restore(
             scope, part, dry_run=True, now=memories.clock()
         )
@@ -342,9 +345,3 @@ async def _forgotten(memories: Opened, file: ExportFile) -> set[Node]:
             if outcome == "forgotten"
         }
     return file.with_derived(forgotten)
-
-
-async def _in_thread(parts: Iterator[Part]) -> AsyncGenerator[Part]:
-    """Read a file in a thread, a part at a time."""
-    while part := await run_in_thread(READ, next, parts, None):
-        yield part
