@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from kagent_memory.records import EVERYTHING, Filter, Memory, Scope
+from kagent_memory.memories import Memories
+from kagent_memory.records import EVERYTHING, Filter, Memory, Message, Scope
 from kagent_memory.retrieval.question import Question
 from kagent_memory.retrieval.retriever import Retriever
 from kagent_memory.retrieval.search import Search
@@ -51,7 +52,6 @@ def memories_of(count: int) -> tuple[dict[str, Memory], ScopeIndex]:
 @pytest.mark.parametrize(
     ("count", "asked", "filter"),
     [
-        (100_000, 1, EVERYTHING),
         (100_000, 6, EVERYTHING),
         (10_000, 64, EVERYTHING),
         (10_000, 1, Filter(min_importance=0.1)),
@@ -81,3 +81,20 @@ async def test_a_large_scope_is_searched_beside_the_loop(count: int, asked: int,
     work = asyncio.create_task(retriever.search(search))
     assert await longest_pause(work) < MAX_PAUSE_SECONDS
     assert len((await work).hits) == 5
+
+
+async def test_a_long_transcript_is_queued_beside_the_loop():
+    """A transcript of two thousand messages holds up no other task while it is queued."""
+    said = [Message(text="green tea " * 70, event_id=str(number)) for number in range(2000)]
+    async with await Memories.open("libsql:///:memory:", worker=False) as memories:
+        await memories.remember(SCOPE, said[:1], "session")  # the first use of all takes longer
+        work = asyncio.create_task(memories.remember(SCOPE, said, "session"))
+        assert await longest_pause(work) < MAX_PAUSE_SECONDS
+
+
+async def test_a_redactor_that_raises_anything_ends_its_call():
+    """A redactor that raises StopIteration in a thread fails the call, which else never ended."""
+    options: Any = {"redact": lambda text: next(iter(())), "worker": False}
+    async with await Memories.open("libsql:///:memory:", **options) as memories, asyncio.timeout(9):
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            await memories.recall(SCOPE, "green tea " * 200)
