@@ -373,7 +373,7 @@ class Writing(Opened):
         """
         await self.stored(scope, id)
         outcome = {"successes" if success else "failures": {id: 1}}
-        counted = Delivery(scope=scope, at=self.clock(), **outcome)
+        counted = Delivery(scope=scope, at=self.clock(), counts=outcome)
         await self.store.memories.count([counted])
 
 

@@ -83,7 +83,14 @@ class Deliveries:
             scopes = list(self._waiting)  # counts that arrive meanwhile are written next time
             for batch in batched(scopes, SCOPES_AT_ONCE):
                 tallies = {scope: self._waiting.pop(scope) for scope in batch}
-                part = [Delivery(scope=scope, **vars(tally)) for scope, tally in tallies.items()]
+                part = [
+                    Delivery(
+                        scope=scope,
+                        counts={"retrieved": tally.retrieved, "delivered": tally.delivered},
+                        at=tally.at,
+                    )
+                    for scope, tally in tallies.items()
+                ]
                 try:
                     await self._store.count(part)
                 except Exception:  # not on cancellation: a write that has begun still ends

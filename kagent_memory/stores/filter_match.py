@@ -32,9 +32,10 @@ def _is_of(filter: Filter, memory: Memory) -> bool:
     return (
         (not filter.types or memory.type in filter.types)
         and (not filter.origins or memory.origin in filter.origins)
-        and (filter.session_id is None or memory.session_id == filter.session_id)
-        and (filter.author is None or memory.author == filter.author)
-        and (filter.category is None or memory.category == filter.category)
+        and all(
+            getattr(filter, name) in (None, getattr(memory, name))
+            for name in ("session_id", "author", "category")
+        )
         and (filter.min_importance is None or memory.importance >= filter.min_importance)
     )
 

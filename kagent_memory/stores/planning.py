@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 
 from ..checks import checked_key, checked_text, json_text
 from ..errors import Conflict, InvalidInput, NotFound
@@ -64,8 +65,8 @@ def checked(batch: Batch, dimensions: int | None) -> Batch:
         raise InvalidInput("Vectors need the number of their embedding space.")
     for change in batch.changes:
         _check_change(change)
-    for session_id, event_id in batch.taken:
-        _check_keys((session_id, event_id), "A taken event's session or id")
+    for key in chain.from_iterable(batch.taken):
+        checked_key(key, "A taken event's session or id")
     vectors = {id: checked_vector(vector, dimensions) for id, vector in batch.vectors.items()}
     return replace(batch, vectors=vectors)
 
@@ -89,15 +90,11 @@ def _check_change(change: Change) -> None:
         if value is not None:
             checked_text(value, "A text of the memory")
     if memory.session_id is not None:
-        _check_keys((memory.session_id,), "The session id")
+        checked_key(memory.session_id, "The session id")
     if memory.metadata and _NUL.search(json_text(dict(memory.metadata), "The metadata")):
         raise InvalidInput("The metadata holds a NUL character; remove it.")
-    _check_keys((*memory.event_ids, *change.event_ids), "An event id")
-
-
-def _check_keys(values: Sequence[str], what: str) -> None:
-    for value in values:
-        checked_key(value, what)
+    for event_id in (*memory.event_ids, *change.event_ids):
+        checked_key(event_id, "An event id")
 
 
 def held_back(

@@ -208,32 +208,26 @@ class Batch:
     texts: Texts = field(default_factory=Texts, compare=False, repr=False)
 
 
+USES = "retrieved", "delivered", "successes", "failures"
+"""Of a memory, which are counted; the last two as a caller said that it helped, or did not."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """Counts of retrievals and deliveries of one scope's memories.
+    """Counts of uses of one scope's memories.
 
     Attributes:
-        retrieved, delivered: memory id → how many times.
-        successes, failures: memory id → how many times a caller said that it helped, or did not.
+        counts: each of `USES` → memory id → how many times; what is not there was none.
         at: when the last of them was.
     """
 
     scope: Scope
-    retrieved: Mapping[str, int] = field(default_factory=dict[str, int])
-    delivered: Mapping[str, int] = field(default_factory=dict[str, int])
-    successes: Mapping[str, int] = field(default_factory=dict[str, int])
-    failures: Mapping[str, int] = field(default_factory=dict[str, int])
+    counts: Mapping[str, Mapping[str, int]]
     at: datetime
-
-    @property
-    def counts(self) -> Mapping[str, Mapping[str, int]]:
-        """Return the counts by their names."""
-        names = ("retrieved", "delivered", "successes", "failures")
-        return {name: getattr(self, name) for name in names}
 
     def added_to(self, memory: Memory) -> Usage:
         """Return the usage of a memory with these counts added to it."""
-        old, times = memory.usage, self.delivered.get(memory.id, 0)
+        old, times = memory.usage, self.counts.get("delivered", {}).get(memory.id, 0)
         new: dict[str, Any] = {
             name: getattr(old, name) + counts.get(memory.id, 0)
             for name, counts in self.counts.items()

@@ -122,7 +122,7 @@ def adding(*memories: Memory, explicit: bool = False) -> list[Change]:
 def delivery(scope: Scope, *ids: str, times: int = 1, now: datetime = NOW) -> Delivery:
     """Return the counts of memories that were retrieved and delivered so many times."""
     counts = dict.fromkeys(ids, times)
-    return Delivery(scope=scope, retrieved=counts, delivered=counts, at=now)
+    return Delivery(scope=scope, counts={"retrieved": counts, "delivered": counts}, at=now)
 
 
 def changing(memory: Memory, kind: Any = "edit", *, now: datetime = NOW, **values: Any) -> Change:
@@ -209,7 +209,7 @@ class ScopedStore:
 
     async def count(self, **counts: Mapping[str, int]) -> None:
         """Count uses of memories, each kind by their ids."""
-        await self.store.memories.count([Delivery(scope=self.scope, at=self.now, **counts)])
+        await self.store.memories.count([Delivery(scope=self.scope, at=self.now, counts=counts)])
 
     async def get(self, memory_id: str) -> Memory:
         """Return a stored memory, active or not."""

@@ -15,7 +15,7 @@ from .. import codec
 from ..codec import Texts, is_id, known
 from ..decisions import tombstones_of
 from ..planning import Plan
-from ..values import Applied, Batch, Delivery, Restored, Whole, embed_job
+from ..values import USES, Applied, Batch, Delivery, Restored, Whole, embed_job
 from .queue import put
 from .session import Row, Transaction
 from .spaces import erase_vectors
@@ -150,7 +150,7 @@ async def count(session: Transaction, deliveries: Sequence[Delivery]) -> None:
     values: list[dict[str, Any]] = []
     for delivery in sorted(deliveries, key=lambda each: each.scope.id):
         ids = sorted(known(id for counts in delivery.counts.values() for id in counts))
-        counts = {name: [by_id.get(id, 0) for id in ids] for name, by_id in delivery.counts.items()}
+        counts = {use: [delivery.counts.get(use, {}).get(id, 0) for id in ids] for use in USES}
         values.append({"scope_id": delivery.scope.id, "ids": ids, **counts, "now": delivery.at})
     await session.run_many("count_usage", values)
 
