@@ -18,6 +18,7 @@ from ..errors import ModelError, ModelUnavailable, TruncatedAnswer
 from ..models.calls import litellm
 from ..models.llm import CheckedLlm, Llm, StructuredLlm, count
 from ..settings import MemorySettings
+from .converter import text_of
 
 log = logging.getLogger("kagent_memory")
 
@@ -58,12 +59,8 @@ class AdkLlm(StructuredLlm):
             usage = response.usage_metadata
             if usage:
                 count(tokens=(usage.prompt_token_count or 0) + (usage.candidates_token_count or 0))
-            parts = (response.content.parts if response.content else None) or []
-            texts += [
-                part.text
-                for part in parts
-                if part.text and not part.thought and not response.partial
-            ]
+            if not response.partial:
+                texts.append(text_of(response.content, between=""))
         return "".join(texts)
 
     def _error(self, problem: str) -> ModelError:

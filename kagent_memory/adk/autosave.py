@@ -142,9 +142,9 @@ async def save_if_due(context: InvocationContext, policy: AutoSave) -> None:
     background. A run off the record is not saved.
     """
     service = context.memory_service
-    if not isinstance(service, KagentMemoryService):
-        return
-    if not policy.enabled or mode_of(context) != "on":
+    if not (
+        isinstance(service, KagentMemoryService) and policy.enabled and mode_of(context) == "on"
+    ):
         return
     try:
         saving = service.availability.guard(_save(context, service, policy), finish=True)

@@ -80,8 +80,9 @@ def messages(events: Sequence[Event], prefetched: Iterable[str] = ()) -> list[Me
             elif event.content and not event.partial:
                 rewound.append(Message(text="", event_id=event.id))
         except Exception as error:  # a tool answers with any object; the other turns must not wait
-            kind = type(error).__name__
-            log.warning("An event is unreadable and left out: %.80r (%s)", event.id, kind)
+            log.warning(
+                "An event is unreadable and left out: %.80r (%s)", event.id, type(error).__name__
+            )
     recalled = [*prefetched, *(text for message in heard for text in message.recalled)]
     if heard and recalled:
         heard[-1] = replace(heard[-1], recalled=tuple(dict.fromkeys(recalled))[-MAX_RECALLED:])
@@ -222,7 +223,7 @@ def plain(value: Mapping[str, Any]) -> dict[str, Any]:
 def _jsonable(value: object) -> Any:
     if isinstance(value, BaseModel):
         return value.model_dump()
-    return f"<{len(value)} bytes>" if isinstance(value, (bytes, bytearray)) else str(value)
+    return f"<{len(value)} bytes>" if isinstance(value, bytes) else str(value)
 
 
 # -- single memories ------------------------------------------------------------------------------
@@ -244,14 +245,10 @@ def to_fact(entry: MemoryEntry, call: Mapping[str, Any]) -> Fact:
     """Convert an entry to a fact; its own metadata wins over the fields that its call sets.
 
     Raises:
-        InvalidInput: it holds no text, or a key that we understand has a value that does not fit.
+        InvalidInput: its time or its `ttl` does not fit.
     """
     files = attached(entry.content.parts or (), named=True)
     text = "\n".join(filter(None, (text_of(entry.content), *files)))
-    if not text.strip():
-        raise InvalidInput(
-            "A memory needs text, or a file's name or URI; this entry has none of them."
-        )
     own = to_fields(entry.custom_metadata)
     values: dict[str, Any] = {
         "origin": "agent" if entry.content.role == "model" else "user",

@@ -231,11 +231,6 @@ class Availability:
         self._start = ping
         self._overdue: Future[Any] | None = None
 
-    @property
-    def is_away(self) -> bool:
-        """Return True until a ping that was overdue is answered."""
-        return self._overdue is not None and not self._overdue.done()
-
     async def guard(self, work: Awaitable[Result], *, finish: bool = False) -> Result:
         """Return what `work` gives, however long it takes, as long as the database answers pings.
 
@@ -246,11 +241,12 @@ class Availability:
         Raises:
             StoreError: the database answers nothing.
         """
+        is_away = self._overdue is not None and not self._overdue.done()
         task = asyncio.ensure_future(work)
         task.add_done_callback(_has_failed)  # its caller may be gone
         try:
-            await asyncio.wait([task], timeout=AWAY_SECONDS if self.is_away else PATIENCE_SECONDS)
-            if not task.done() and not await self._answers(task):
+            await asyncio.wait([task], timeout=AWAY_SECONDS if is_away else PATIENCE_SECONDS)
+            if not task.done() and (is_away or not await self._answers(task)):
                 raise StoreError("memory unavailable: the database answers nothing.")
             return await asyncio.shield(task)
         finally:
@@ -261,8 +257,6 @@ class Availability:
 
     async def _answers(self, task: asyncio.Future[Result]) -> bool:
         """Return True once `task` ended, or a ping was answered in time."""
-        if self.is_away:
-            return False
         if (ping := self._start()) is None:
             return True
         either = [task, asyncio.wrap_future(ping)]

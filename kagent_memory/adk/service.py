@@ -179,7 +179,18 @@ class KagentMemoryService(BaseMemoryService):
         if self._scope_of is None:
             own = Scope(named or self.settings.tenant, user_id, app_name)
             return [own], own
-        reading, writing = _checked_scopes(self._scope_of(app_name, user_id))
+        given: Any = self._scope_of(app_name, user_id)
+        match given:
+            case Scope():
+                reading, writing = [given], given
+            case [[*reading], Scope() as writing] if {*map(type, reading)} == {Scope}:
+                pass
+            case _:
+                raise ConfigurationError(
+                    "scope_of must give a Scope(tenant, user, app), or a pair of the list of "
+                    "scopes that are read and the one that is written, such as ([own, team], own); "
+                    f"not {given!r}."
+                )
         for scope in (writing, *reading):
             if named is not None and scope.tenant != named:
                 raise ConfigurationError(
@@ -374,7 +385,7 @@ class KagentMemoryService(BaseMemoryService):
         if session.events and not events:
             return False  # all of it is off the record
         scope = self.scope(session.app_name, session.user_id)
-        model = at_hand(llm, self.settings) if llm is not None else None
+        model = llm and at_hand(llm, self.settings)
 
         job = await self._queue(
             scope,
@@ -451,21 +462,6 @@ class KagentMemoryService(BaseMemoryService):
     async def _look(self) -> None:
         """Save what ADK has compacted since the last hooks of its runs."""
         await asyncio.gather(*(look() for look in list(self.looks.values())))
-
-
-def _checked_scopes(given: Any) -> tuple[Sequence[Scope], Scope]:
-    """Return what `scope_of` gave, as what is read and where is written."""
-    match given:
-        case Scope():
-            return [given], given
-        case [[*reading], Scope() as writing] if {*map(type, reading)} == {Scope}:
-            return reading, writing
-        case _:
-            raise ConfigurationError(
-                "scope_of must give a Scope(tenant, user, app), or a pair of the list of scopes "
-                "that are read and the "
-                f"one that is written, such as ([own, team], own); not {given!r}."
-            )
 
 
 def _database_uri(uri: str | None) -> str | None:

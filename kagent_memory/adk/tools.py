@@ -310,9 +310,9 @@ class ForgetMemoryTool(_MemoryTool):
         self,
         *,
         memory_service: KagentMemoryService | None = None,
-        confirm: Who | None = None,
+        confirm: Who = "model",
     ) -> None:
-        self.confirm: Who = check_option("ForgetMemoryTool(confirm=…)", confirm or "model", Who)
+        self.confirm: Who = check_option("ForgetMemoryTool(confirm=…)", confirm, Who)
         hidden = "token" if self.confirm == "person" else ""
         super().__init__("forget_memory", _FORGET[self.confirm], memory_service, hidden)
 
@@ -425,6 +425,5 @@ class ConfirmMemoryTool(_MemoryTool):
                 failed[id] = str(error)
         if len(failed) == len(ids):
             return {"error": " ".join(dict.fromkeys(failed.values()))}
-        status = "confirmed" if decision == "confirm" else "rejected"
         done = [id for id in ids if id not in failed]
-        return {"status": status, "ids": done, **({"failed": failed} if failed else {})}
+        return {"status": f"{decision}ed", "ids": done, **({"failed": failed} if failed else {})}
