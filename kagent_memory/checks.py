@@ -46,12 +46,13 @@ def check_option(what: str, given: Given, kind: Any) -> Given:
     """Return an option of a developer's as it is.
 
     Raises:
-        ConfigurationError: it is not of the kind; names the option and what it takes.
+        ConfigurationError: it is not of the kind; names the option and what it takes, never what
+            was given.
     """
     try:
         TypeAdapter(kind).validate_python(given, strict=True)
     except ValidationError as error:
-        raise ConfigurationError(f"{what}: {faults(error)[0][1]}, not {given!r}.") from None
+        raise ConfigurationError(f"{what}: {faults(error)[0][1]}.") from None
     return given
 
 

@@ -21,7 +21,7 @@ import reference_pages
 from optional import package
 
 import kagent_memory
-from kagent_memory import Memories, errors
+from kagent_memory import KagentMemoryService, Memories, errors
 from kagent_memory.cli import parse
 from kagent_memory.server.app import create_app
 
@@ -45,6 +45,7 @@ def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     alone = page.name in ("cookbook.md", "kagent.md", "server.md")
     names: dict[str, Any] = {}
+    opened = set[KagentMemoryService]()
     with asyncio.Runner() as runner:
         for number, block in enumerate(blocks(page), 1):
             flags = 0 if alone else ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -53,6 +54,9 @@ def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pyte
             names.setdefault("__name__", f"docs.{page.stem}")
             if (awaited := eval(code, names)) is not None:
                 runner.run(awaited)
+            opened |= {one for one in names.values() if isinstance(one, KagentMemoryService)}
+        for service in opened:  # which a program ends with
+            runner.run(service.close())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

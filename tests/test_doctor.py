@@ -72,6 +72,7 @@ async def test_rights_that_the_database_user_lacks_are_named(postgres_uri: str) 
 
 UNOPENED: dict[str, dict[str, Any]] = {
     "no database": {"uri": "libsql:///{folder}/letter.txt"},
+    "no folder": {"uri": "libsql:///{folder}/none/memory.db"},
     "another embedder": {"embedding": HashEmbedder(8, "other")},
     "no model": {"llm": 42},
 }

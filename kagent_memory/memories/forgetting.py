@@ -14,7 +14,7 @@ from ..stores.codec import messages_in
 from ..stores.receipts import Receipt, chain_id, problem_at_end, problems
 from ..stores.values import Erasure, ForgottenTenant
 from .opened import Opened
-from .types import Count, Name, Who
+from .types import Count, Name, Positive, Who
 from .verbs import verb
 
 PART = 1000
@@ -207,7 +207,7 @@ class Forgetting(Opened):
 
     @verb("POST /tenants/forget", durable=True)
     async def forget_tenant(
-        self, tenant: Name, *, limit: Count | None = None, who: Who = ""
+        self, tenant: Name, *, limit: Positive | None = None, who: Who = ""
     ) -> ForgottenTenant:
         """Erase all that is kept of a tenant: memories, histories, vectors, counters, queued work,
         tombstones, names of its users and apps, and its bearer tokens.
@@ -222,7 +222,7 @@ class Forgetting(Opened):
             who: for the receipts, which stay.
 
         Raises:
-            InvalidInput: the tenant is empty, or can be no part of a scope.
+            InvalidInput: the tenant is empty, or can be no part of a scope; the limit is below 1.
         """
         if not tenant:  # most likely a variable that holds nothing
             raise InvalidInput(
@@ -238,7 +238,7 @@ class Forgetting(Opened):
             await self.deliveries.flush()
             try:
                 return await self.store.forget_tenant(
-                    tenant, limit=min(limit or 1, PART), who=who, now=self.clock()
+                    tenant, limit=min(limit, PART), who=who, now=self.clock()
                 )
             finally:
                 self.forget_vectors()

@@ -24,7 +24,6 @@ from ..records import (
     Revision,
     Scope,
     Scopes,
-    Text,
     Time,
 )
 from ..retrieval.embedding_spaces import StoreEmbedder
@@ -41,7 +40,7 @@ from .forgetting import Forgetting
 from .maintenance import Maintenance
 from .opened import utc_now, without_secrets
 from .running import Running
-from .types import Cosine, Count, Hits, Query, Seconds, Vector, WhichScopes
+from .types import Cosine, Count, Hits, Query, Seconds, Turn, Vector, WhichScopes
 from .verbs import verb
 from .writing import Writing
 
@@ -166,7 +165,7 @@ class Memories(Writing, Forgetting, Running, Maintenance):
         deliver: bool = True,
         gate: bool = False,
         handover: bool = False,
-        history: Sequence[Text] = (),
+        history: Sequence[Turn] = (),
         budget_tokens: int | None = None,
         timeout_seconds: Seconds | None = None,
         as_of: Time | None = None,

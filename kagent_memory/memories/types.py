@@ -19,7 +19,7 @@ from pydantic import (
     WrapValidator,
 )
 
-from ..checks import checked_name, checked_text
+from ..checks import checked_name, checked_text, valid_text
 from ..models import embedding, llm
 from ..records import MAX_QUERY_CHARS, Scope, Scopes, Text
 from ..redaction import redact
@@ -56,6 +56,10 @@ def _model_name(value: Any) -> str:
     return value.name
 
 
+def _cleaned(turn: Any) -> Any:
+    return valid_text(turn) if isinstance(turn, str) else turn
+
+
 def _with_tenant(value: Any, info: ValidationInfo) -> Any:
     """Return a scope of a request with the tenant that it means, where it names none."""
     context: dict[str, Any] | None = info.context
@@ -86,8 +90,11 @@ Who: TypeAlias = Annotated[Text, AfterValidator(redact)]
 Query: TypeAlias = Annotated[
     str, Field(max_length=MAX_QUERY_CHARS), AfterValidator(partial(checked_text, what="The query"))
 ]
+Turn: TypeAlias = Annotated[str, BeforeValidator(_cleaned)]
+"""A turn said earlier, whose other words count although a character of it cannot be kept."""
 Progress: TypeAlias = Callable[[int], None]
 Count: TypeAlias = Annotated[int, Field(ge=0)]
+Positive: TypeAlias = Annotated[int, Field(ge=1)]
 Hits: TypeAlias = Annotated[int, Field(ge=0, le=MAX_HITS)]
 Cosine: TypeAlias = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
 Minutes: TypeAlias = Annotated[float, Field(ge=0, le=MAX_MINUTES)]

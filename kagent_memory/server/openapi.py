@@ -74,9 +74,13 @@ def document() -> dict[str, Any]:
             response_model=None if is_lines else verb.types["return"],
             response_class=Lines if is_lines else JSONResponse,
         )
-    return get_openapi(
+    described = get_openapi(
         title="kagent_memory", version=__version__, description=DESCRIPTION, routes=router.routes
     )
+    for name, schema in described["components"]["schemas"].items():
+        if name.startswith("Body_"):  # as `Verb.read` takes it
+            schema["additionalProperties"] = False
+    return described
 
 
 def _endpoint(verb: Verb) -> Any:

@@ -191,14 +191,18 @@ async def test_saves_at_the_same_time_break_nothing(uri):
         assert await state(memories, GONE) == ([], [], [], [])
 
 
-@pytest.mark.parametrize("tenant", ["", None, "a\0b"])
-async def test_what_is_no_tenant_is_refused_and_nothing_is_erased(tmp_path, tenant):
-    """An empty tenant and what can be no name erase nothing."""
+@pytest.mark.parametrize(
+    ("tenant", "limit", "told"),
+    [("", None, "tenant"), (None, None, "tenant"), ("a\0b", 5, "tenant"), (GONE, 0, "limit")],
+)
+async def test_an_erasure_of_nothing_is_refused(tmp_path, tenant, limit, told):
+    """An empty tenant, what can be no name, and a limit of 0 erase nothing."""
     async with await opened(f"libsql:///{tmp_path}/memory.db") as memories:
-        await memories.add(Scope("", "ada", "notes"), ["kept"])
-        with pytest.raises(InvalidInput, match="tenant"):
-            await memories.forget_tenant(tenant)
-        assert len(await memories.scopes()) == 1
+        for kept in ("", GONE):
+            await memories.add(Scope(kept, "ada", "notes"), ["kept"])
+        with pytest.raises(InvalidInput, match=told):
+            await memories.forget_tenant(tenant, limit=limit)
+        assert len(await memories.scopes()) == 2
 
 
 async def test_over_http_an_erasure_goes_on_until_it_is_done(tmp_path):

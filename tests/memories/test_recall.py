@@ -224,8 +224,10 @@ async def test_a_search_ends_within_its_caller_s_time_whatever_hangs(store_uri: 
 
 
 async def test_a_vague_follow_up_is_completed_from_the_last_turns(memories: Memories):
-    """A question that says too little alone is searched with what was said just before it."""
-    history = ["Tell me about the parrots of Grace."]
+    """A question that says too little alone is searched with what was said just before it, whatever
+    characters stand there.
+    """
+    history = ["Tell me about the\0 parrots of\ud83e Grace."]
     assert texts(await memories.recall(ADA, "How many?", history=history, limit=1)) == [NOTES[3]]
 
 

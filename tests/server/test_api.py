@@ -48,7 +48,7 @@ async def test_a_call_that_does_not_fit_is_refused_by_name(
     named: str,
 ):
     """An error is problem+json with its family, names what does not fit, echoes nothing, and
-    nothing is done.
+    nothing is done; the description says which fields there are.
     """
     [id] = await added(client, {"text": "Ada likes tea", "tags": ["tea"]})
     answer = await client.request(method, f"/api/v1{path}", json=body)
@@ -59,3 +59,5 @@ async def test_a_call_that_does_not_fit_is_refused_by_name(
     assert named in told["detail"]
     assert "xxxx" not in answer.text
     assert [memory.id for memory in (await memories.list(ADA)).memories] == [id]
+    described = (await client.get("/openapi.json")).json()["components"]["schemas"]
+    assert described["Body_forget"]["additionalProperties"] is False

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, nullcontext, suppress
@@ -225,7 +226,7 @@ def _exists(place: str | Server) -> bool:
         return True
     try:
         if isinstance(place, str) and not Path(place).exists():
-            return False
+            return not os.access(Path(place).parent, os.W_OK)
         with closing(connect(place)) as connection, connection.transaction(write=False):
             return is_migrated(connection)
     except (OSError, KagentMemoryError):  # `open` says why
