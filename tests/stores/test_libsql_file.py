@@ -391,6 +391,22 @@ async def test_forgotten_text_is_gone_from_the_file_and_its_log(store, path):
     assert b"filler 39" in left
 
 
+async def test_a_cancelled_caller_leaves_no_forgotten_text(store, path):
+    """The log is emptied after the next write when nobody waits any more for what was erased."""
+    memory_id, held = await keep_canary(store), Held()
+    forgetting = asyncio.create_task(store.forget(SCOPE, Erasure(ids=[memory_id], now=NOW)))
+    behind = asyncio.create_task(store.memories.database.run(held, None, write=False))
+    await asyncio.sleep(0)
+    held.entered.wait(60)  # it is erased, and the loop has not heard of it
+    forgetting.cancel()
+    held.release.set()
+    await asyncio.wait([forgetting, behind])
+    assert forgetting.cancelled()
+    assert CANARY.split()[0].encode() in bytes_on_disk(path)
+    await keep(store, "tea")
+    assert CANARY.split()[0].encode() not in bytes_on_disk(path)
+
+
 async def test_pruned_text_is_gone_from_the_file_and_its_log(store, path):
     """A prune leaves none of the text's bytes on the disk."""
     await keep(store, CANARY, ttl_days=1)

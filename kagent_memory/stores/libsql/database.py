@@ -109,7 +109,11 @@ class LibSQLDatabase(Database):
         action = partial(self._transact, script, write=write)
         # writers in order of arrival; only one of us need wait for other processes
         async with self._writing if write else nullcontext():
-            result = await self._patiently(PATIENCE_SECONDS, action)
+            try:
+                result = await self._patiently(PATIENCE_SECONDS, action)
+            except asyncio.CancelledError:  # what has begun may erase, and nobody waits for it
+                self._owes_erasure |= write and self._path is not None
+                raise
         if write and self._owes_erasure:
             await self._empty_log(0.0)
         return result

@@ -122,8 +122,8 @@ class SqlMemoryStore(Part, MemoryStore):
     ) -> tuple[str, ...]:
         gone = await run(self.database, script, scope, write=not dry_run)
         if not dry_run:
+            await self.database.erase()  # first: it may not be left to a caller who is cancelled
             await self.indexes.discard(scope, gone)
-            await self.database.erase()
         return gone
 
     @override
