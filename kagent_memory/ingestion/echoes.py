@@ -132,8 +132,8 @@ class _Statements:
             return False
         known = frozenset[str]().union(*sources, *(self._beside[source] for source in sources))
         added = told - known
-        denies = [_DENIAL in said for said in (terms, known)]
-        return added <= parts and 4 * len(added) <= len(parts) and denies[0] == denies[1]
+        denies_alike = (_DENIAL in terms) == (_DENIAL in known)
+        return denies_alike and added <= parts and 4 * len(added) <= len(parts)
 
     def _repeated(self, terms: frozenset[str]) -> Sequence[frozenset[str]]:
         """Return the known sentences that hold most of a sentence, each at least two of its content
