@@ -97,13 +97,17 @@ class Writing(Opened):
                 compaction = waiting is not None and waiting.provider.startswith(f"{REUSING}+")
             provider, model = self.providers.choose(scope, compaction=compaction, at_hand=llm)
             now = self.clock()
-            payload = await run_in_thread(size, to_payload, new, ended=ended)
+
+            def written() -> tuple[str, dict[str, Any]]:
+                return batch_key(new, session_id, ended=ended), to_payload(new, ended=ended)
+
+            key, payload = await run_in_thread(size, written)
             job = Job(
                 id=new_id(now),
                 scope=scope,
                 kind="transcript",
                 session_id=session_id,
-                key=batch_key(new, session_id, ended=ended),
+                key=key,
                 payload=payload,
                 provider=provider,
                 model=model,

@@ -84,8 +84,8 @@ async def test_a_large_scope_is_searched_beside_the_loop(count: int, asked: int,
 
 
 async def test_a_long_transcript_is_queued_beside_the_loop():
-    """A transcript of two thousand messages holds up no other task while it is queued."""
-    said = [Message(text="green tea " * 70, event_id=str(number)) for number in range(2000)]
+    """A transcript of ten thousand messages holds up no other task while it is queued."""
+    said = [Message(text="green tea", event_id=str(number)) for number in range(10_000)]
     async with await Memories.open("libsql:///:memory:", worker=False) as memories:
         await memories.remember(SCOPE, said[:1], "session")  # the first use of all takes longer
         work = asyncio.create_task(memories.remember(SCOPE, said, "session"))
