@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self, TypeAlias, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg import AsyncConnection, errors
@@ -83,7 +84,8 @@ class Pool:
         self.traits: Traits | None = None
         self._target, self._lent, self._owned = target, lent is not None, owned
         self._closed = False
-        self._answered_at = 0.0  # by the server
+        # by connection: that another one works says nothing of one that died unseen
+        self._answered_at = WeakKeyDictionary[AnyConnection, float]()
         self._waiting: set[asyncio.Timeout] = set()
         self._failure: Exception = psycopg.OperationalError("the connection failed")
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -189,7 +191,7 @@ class Pool:
         if connection.info.pipeline_status:  # which the pool would give to the next
             await connection.close()
         if not connection.closed:
-            self._answered_at = time.monotonic()
+            self._answered_at[connection] = time.monotonic()
         await self._pool.putconn(connection)
 
     async def _dial(self) -> AnyConnection:
@@ -209,7 +211,7 @@ class Pool:
             self._failure = error
             self._refuse_waiting()
             raise
-        self._answered_at = time.monotonic()
+        self._answered_at[connection] = time.monotonic()
         return connection
 
     async def _set_up(self, connection: AnyConnection) -> Traits:
@@ -219,7 +221,7 @@ class Pool:
         return self.traits
 
     async def _check(self, connection: AnyConnection) -> None:
-        if time.monotonic() - self._answered_at < TRUSTED_SECONDS:
+        if time.monotonic() - self._answered_at.get(connection, 0.0) < TRUSTED_SECONDS:
             return
         try:
             await within(connection, CONNECT_SECONDS, self._pool.check_connection(connection))
