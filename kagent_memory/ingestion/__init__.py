@@ -1,6 +1,4 @@
-"""The durable queue: transcripts come in, workers take them in, and each is applied exactly
-once.
-"""
+"""The durable queue: workers learn from queued transcripts, each exactly once."""
 
 from .job_handlers import JobHandlers
 from .providers import Providers, ProviderUnavailable

@@ -1,6 +1,4 @@
-"""What models and other providers answer: schemas that read whatever a model wrote as far as it can
-be used, and facts as they may be stored, with their sources.
-"""
+"""Schemas that tolerate a model's mistakes, and the facts that its answers become."""
 
 from __future__ import annotations
 
@@ -45,7 +43,7 @@ _MAX_DISTANCE = timedelta(days=100 * 365)
 
 
 def _plain(text: str) -> str:
-    """Return a text on one line, with the signs that its prompt had escaped."""
+    """Return a text on one line, with its escaped characters restored."""
     return " ".join(unescaped(valid_text(text)).split())
 
 
@@ -54,7 +52,7 @@ def _text(value: object) -> str:
 
 
 def _name(value: object) -> str:
-    """Return a name that a prompt gave, such as "M3", of a text that may stand in brackets."""
+    """Return a name from a prompt, such as "M3", also if the model put it in brackets."""
     return _text(value).upper().strip("[] ")
 
 
@@ -63,13 +61,13 @@ def _type(value: object) -> str:
 
 
 def _texts(value: object) -> list[str]:
-    """Return a list of texts, of which one may stand alone."""
+    """Return a list of texts; a single text counts as a list of one."""
     listed = cast("list[object]", value if isinstance(value, list) else [value])
     return list(filter(None, map(_text, listed)))
 
 
 def _or(default: object) -> WrapValidator:
-    """Return what takes a default for a value that does not fit."""
+    """Return a validator that replaces a value that does not fit by a default."""
 
     def read(value: Any, fitting: ValidatorFunctionWrapHandler) -> Any:
         try:
@@ -104,14 +102,13 @@ def _worded(value: object) -> object:
 
 
 NO_FACT = ExtractedFact(text="")
-"""Stands for an item of a list that is no fact: no text, or an unknown type."""
+"""Placeholder for a list item that is not a fact: it has no text, or an unknown type."""
 
 
 class ExtractedFacts(BaseModel):
     """The facts of one part of a transcript.
 
-    Items that are none are left out. An empty list is a good answer; a list of nothing but such
-    items is none.
+    Invalid items are left out. An empty list is valid; a list of invalid items only is not.
     """
 
     facts: list[Annotated[ExtractedFact, BeforeValidator(_worded), _or(NO_FACT)]]
@@ -119,28 +116,26 @@ class ExtractedFacts(BaseModel):
     @field_validator("facts")
     @classmethod
     def only_facts(cls, items: list[ExtractedFact]) -> list[ExtractedFact]:
-        """Return the items that have the text of a fact, which may be empty, and no unknown
-        type.
-        """
+        """Return the items that are facts, including those with an empty text."""
         facts = [item for item in items if item is not NO_FACT]
         if items and not facts:
             raise ValueError("no item of the list is a fact")
-        if left_out := len(items) - len(facts):  # not what they say: it is of a conversation
+        if left_out := len(items) - len(facts):  # without their text, which is private
             logger.warning("Left out %s of a model's facts: no text, or an unknown type.", left_out)
         return facts
 
 
 class ExtractedSession(ExtractedFacts):
-    """The same at a session's end, with a summary of the whole session."""
+    """The facts of the last part of a session, with a summary of the whole session."""
 
     summary: Text = ""
 
 
 class Decision(BaseModel):
-    """Decision of a model about one new fact."""
+    """A model's decision about one new fact."""
 
     fact: Name = ""
-    # whatever else a model says counts as ADD
+    # any other word of a model counts as ADD
     action: Annotated[
         Literal["ADD", "UPDATE", "SUPERSEDE", "NOOP"], BeforeValidator(_name), _or("ADD")
     ] = "ADD"
@@ -151,16 +146,15 @@ class Decision(BaseModel):
 class Decisions(BaseModel):
     """All decisions of a call."""
 
-    # one that does not fit is of no fact
+    # an invalid decision names no fact
     decisions: list[Annotated[Decision, _or(Decision())]]
 
 
 def read_fact(item: ExtractedFact, part: Sequence[Message], transcript: Transcript) -> Fact | None:
-    """Return a model's item as a fact; None when it says nothing.
+    """Return a model's item as a fact, or None if its text is empty.
 
-    Its sources are messages of this part, named by their number; when it names none of them, the
-    whole part. Its origin is that of the least trusted of them, and what is out of bounds is
-    brought back.
+    Its sources are the messages of this part that it names by number, by default the whole part. It
+    gets the origin of the least trusted source, and values out of bounds are clamped or dropped.
     """
     if not item.text:
         return None
@@ -193,8 +187,8 @@ def read_fact(item: ExtractedFact, part: Sequence[Message], transcript: Transcri
 
 
 def session_fact(summary: str, said: Sequence[Message], transcript: Transcript) -> Fact:
-    """Return the summary of a session that is over; it outlives the session's short-term memories,
-    and has their sources.
+    """Return the summary of an ended session as a fact, which also has the sources of the session's
+    short-term memories and outlives them.
     """
     before = (memory.event_ids for memory in transcript.earlier if memory.state == "short_term")
     return Fact(
@@ -210,10 +204,10 @@ def session_fact(summary: str, said: Sequence[Message], transcript: Transcript) 
 
 
 def resolved_time(value: str, now: datetime) -> datetime | None:
-    """Return an ISO 8601 time, date, month or year as aware UTC.
+    """Parse an ISO 8601 time, date, month or year into aware UTC.
 
-    Without a zone it is UTC, without a day the first. None when it is none of these, or more than
-    100 years away from `now`.
+    The default zone is UTC, the default day the first. Return None for any other text, and for
+    times more than 100 years away from `now`.
     """
     text = value.strip()
     if short := _YEAR_OR_MONTH.fullmatch(text):
@@ -236,14 +230,14 @@ def storable(
 ) -> list[Fact]:
     """Return the facts with their session, sources and the origin that they deserve.
 
-    Long ones are cut between sentences, unfit ones left out and logged.
+    Long facts are cut between sentences; unfit ones are left out and logged.
 
     Args:
-        facts: what a provider found.
-        transcript: what it was found in; a fact that names no events has all of its.
-        outputs: what tools said in the session.
-        said_at: when a fact was said of whose sources none tells a time.
-        max_bytes: of one fact.
+        facts: the facts of a provider.
+        transcript: their transcript; all its events are the sources of a fact that names none.
+        outputs: the texts of the session's tools.
+        said_at: the default time of a fact whose sources have no time.
+        max_bytes: the longest content of one fact, in bytes of UTF-8.
     """
     kept: list[Fact] = []
     sources = {message.event_id: message for message in transcript}
@@ -276,11 +270,11 @@ def storable(
 
 
 def _repeats(fact: Fact, tool_terms: Set[str], user_terms: Set[str]) -> bool:
-    """Return True for a fact that is as trusted as what tools said.
+    """Return True for a fact that deserves no more trust than the output of tools.
 
-    These are the summary of a session with a tool's output, and facts with a sentence most of whose
-    content words, but for the user's own, are a tool's. What the user said in a turn stays the
-    user's.
+    This is true of the summary of a session in which a tool was used, and of facts with a sentence
+    most of whose content words, the user's own words excepted, come from a tool. A turn of the user
+    stays the user's.
     """
     if fact.verbatim and fact.origin == "user":
         return False
@@ -291,8 +285,8 @@ def _repeats(fact: Fact, tool_terms: Set[str], user_terms: Set[str]) -> bool:
 
 
 def _with_fields(fact: Fact, sources: Iterable[Message]) -> Fact:
-    """Return the fact with the fields that its messages brought: labels beside its own, of all
-    others the last.
+    """Return the fact with the fields of its messages: labels and metadata are merged with its own,
+    other fields replaced by the last message that has them.
     """
     for fields in (message.fields for message in sources if message.fields):
         labels = {
@@ -306,7 +300,7 @@ def _with_fields(fact: Fact, sources: Iterable[Message]) -> Fact:
 
 
 def event_ids(sources: Sequence[Message]) -> tuple[str, ...]:
-    """Return the ids of the events that messages come from, each once."""
+    """Return the distinct ids of the events of these messages."""
     return tuple(dict.fromkeys(message.event_id for message in sources if message.event_id))
 
 

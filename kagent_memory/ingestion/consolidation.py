@@ -1,4 +1,4 @@
-"""Merge memories of a scope that say the same."""
+"""Merge memories of a scope that state the same."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ..stores.values import Batch
 from .planner import Plan, decide, unites
 
 MAX_MERGED = 200
-"""The newest memories of a scope, which are merged with what says the same."""
+"""Newest memories of a scope that one call tries to merge."""
 MIN_SIMILARITY = 0.8
-"""Cosine of two memories that may be one."""
+"""Lowest cosine of two memories that may be merged."""
 
 
 async def merge(
@@ -30,17 +30,18 @@ async def merge(
     now: datetime,
     dry_run: bool = False,
 ) -> Sequence[Change]:
-    """Merge the newest memories of a scope with what says the same; return the changes.
+    """Merge the newest memories of a scope with memories that state the same; return the changes.
 
-    What has a vector of its caller's stays alone: nobody here can make one for other words.
+    Memories with a vector from their caller stay alone: no new vector can be made for a merged
+    text.
 
     Args:
-        store: whose memories.
-        vectors: the embedder; None: memories are alike by their words.
-        scope: whose.
-        llm: decides, and writes the sentence that says both.
-        now: the time.
-        dry_run: only returns the changes.
+        store: the store.
+        vectors: the embedder; None: memories are compared by their words.
+        scope: the scope.
+        llm: the model that decides and writes the merged sentence.
+        now: the current time (aware UTC).
+        dry_run: True to return the changes without applying them.
 
     Raises:
         ModelError: the model is unavailable or its answer cannot be used.
@@ -74,14 +75,14 @@ async def plan_merges(
     now: datetime,
     without: Set[str] = frozenset(),
 ) -> Plan:
-    """Return the plan that unites memories with older ones of their kind where a model says so;
-    each is united once at most.
+    """Return the plan that merges memories with older ones of their kind where the model decides
+    so; each memory is merged at most once.
 
     Args:
-        memories: visible ones of one scope.
-        near: index into `memories` → memories that are like it, with their cosine.
-        llm: decides, and writes the sentence that says both.
-        now: the time.
+        memories: visible memories of one scope.
+        near: index into `memories` → similar memories and their cosines.
+        llm: the model that decides and writes the merged sentence.
+        now: the current time (aware UTC).
         without: ids of memories that stay alone.
 
     Raises:
@@ -110,6 +111,6 @@ async def plan_merges(
 
 
 def may_merge(memory: Memory) -> bool:
-    """Return True if a memory may become one with others, when somebody asks for that."""
+    """Return True if consolidation may merge a memory with others."""
     stays = memory.verbatim or memory.is_summary or memory.pinned or slot_of(memory)
     return memory.state == "active" and not stays

@@ -1,6 +1,6 @@
-"""Echoes: what memory said is not learnt again when agents and tools repeat it.
+"""Remove echoes: an agent or tool that repeats a memory teaches nothing new.
 
-What memory handed over goes before a transcript is queued, what memory holds before it is
+Recalled texts are removed before a transcript is queued, stored memories before its facts are
 extracted.
 """
 
@@ -22,9 +22,9 @@ from ..records import Memory, Message, Scope
 from ..stores.base import MemoryStore
 from .splitting import sentences_of
 
-CANDIDATES = 100  # memories that a message may repeat
+CANDIDATES = 100  # memories that a message is compared with
 _CLAUSE_END = re.compile(r"[,;:—–!](?=\s)|[，；、！]|\s-\s")
-# as recalled memories are shown with
+# the label that a recalled memory is shown with
 _LABEL = re.compile(r"\[[^\[\]\n]{0,20}\d{4}-\d\d-\d\d[^\[\]\n]{0,80}\]")
 _FIRST_UNSPACED = "\u0e00"  # Thai, and Chinese, Japanese and Korean behind it
 _IDLE_PHRASES = re.compile(  # of scripts without spaces, the longest first
@@ -36,18 +36,18 @@ _IDLE_PHRASES = re.compile(  # of scripts without spaces, the longest first
         )
     )
 )
-_DENIAL = "-"  # no word is a term like this
+_DENIAL = "-"  # no word has this term
 _STEM = 4  # letters that the forms of a word share: "wohnst", "wohnt"
-_MAX_SOURCES = 3  # known ones that one sentence may repeat
-_MAX_HOLDERS = 32  # known sentences that are looked at for each term of a sentence
+_MAX_SOURCES = 3  # known sentences that one sentence may combine
+_MAX_HOLDERS = 32  # known sentences compared for a term
 
 
 class _Sentence(NamedTuple):
-    """Words of a sentence that tell what it says.
+    """The words of a sentence that carry its meaning.
 
     Attributes:
-        terms: its content words, and `_DENIAL` where it denies, ends or limits something.
-        apart: those that stand alone between commas, as who is addressed does.
+        terms: its content words, and `_DENIAL` if it denies, ends or limits something.
+        apart: content words alone between commas, such as the name of the person addressed.
     """
 
     terms: frozenset[str]
@@ -55,17 +55,17 @@ class _Sentence(NamedTuple):
 
 
 def mask_recalled(messages: Sequence[Message], memories: Iterable[Memory] = ()) -> list[Message]:
-    """Return the messages without what memory had said.
+    """Return the messages without echoes of recalled texts and memories.
 
-    A tool's answer that holds recalled texts goes whole. Of what agents and tools say, every
-    sentence goes that is an echo: its content words were recalled, and it denies what they deny.
-    What the user says stays, also a repeat word for word; only a block that was injected beside
-    other lines goes. Messages that nothing is left of have no text.
+    A tool's answer with recalled texts is removed as a whole. Of other texts of agents and tools, a
+    sentence is removed if all its content words were recalled and it denies the same. The user's
+    text stays, even a literal repeat, except for injected blocks beside other lines. A message with
+    nothing left has an empty text.
 
     Args:
         messages: a transcript in its order.
-        memories: those that may be echoed; what an agent said itself never is, as its same words
-            twice are two turns.
+        memories: the memories that may be echoed. Turns of an agent are ignored: the same words
+            said twice are two turns.
     """
     statements = _Statements()
     for memory in memories:
@@ -81,7 +81,7 @@ def mask_recalled(messages: Sequence[Message], memories: Iterable[Memory] = ()) 
 
 
 def _unmasked(message: Message, statements: _Statements) -> str:
-    """Return what a message says that is not of memory."""
+    """Return a message's text without echoes."""
     if message.role == "user":
         text = message.text
         for block in filter(str.strip, message.recalled):
@@ -96,7 +96,7 @@ def _unmasked(message: Message, statements: _Statements) -> str:
 
 
 class _Statements:
-    """Known sentences by their content words.
+    """An index of known sentences by their content words.
 
     A sentence is compared with a bounded number of them, so that the work is linear.
     """
@@ -107,7 +107,7 @@ class _Statements:
         self._by_term = defaultdict[str, list[frozenset[str]]](list)
 
     def add(self, text: str, beside: str = "") -> None:
-        """Add the sentences of a text, and what an echo may name with it, such as days."""
+        """Add the sentences of a text, and words that an echo may add to them, such as days."""
         named = {_key(term) for term in tokens(beside)}
         self._words |= named
         for terms, _ in map(_sentence, sentences_of(text)):
@@ -119,30 +119,30 @@ class _Statements:
     def hold(self, piece: str) -> bool:
         """Return True for a sentence that is an echo.
 
-        Scripts without spaces are read in parts of words, of which one in four may be another.
+        In scripts without spaces terms are parts of words, and one in four may differ.
         """
         terms, apart = _sentence(piece)
         parts = {term for term in terms if term >= _FIRST_UNSPACED}
         if not terms - self._words <= parts:
             return False
-        # "You like tea." repeats only what says no more; a word alone, such as "Dr.", nothing
+        # "You like tea." echoes only a sentence that says no more; a bare word such as "Dr." none
         is_bare = len(terms) == 1 and (terms not in self._beside or len(piece.split()) == 1)
-        told = terms - (apart & self._by_term.keys()) or terms  # but for who is addressed
-        if is_bare or not (sources := self._repeated(told)):
+        stated = terms - (apart & self._by_term.keys()) or terms  # without the addressee's name
+        if is_bare or not (sources := self._repeated(stated)):
             return False
         known = frozenset[str]().union(*sources, *(self._beside[source] for source in sources))
-        added = told - known
+        added = stated - known
         denies_alike = (_DENIAL in terms) == (_DENIAL in known)
         return denies_alike and added <= parts and 4 * len(added) <= len(parts)
 
     def _repeated(self, terms: frozenset[str]) -> Sequence[frozenset[str]]:
-        """Return the known sentences that hold most of a sentence, each at least two of its content
-        words.
+        """Return the known sentences that together cover most of a sentence, each at least two of
+        its content words.
         """
         sources: list[frozenset[str]] = []
         words = len(terms)
         while terms and len(sources) < _MAX_SOURCES:
-            # a source holds the rarest word; of equal ones the same in every process
+            # sources contain the rarest word; sorted: ties break alike in every process
             holders = (self._by_term[term] for term in sorted(terms) if term in self._by_term)
             near = min(holders, key=len, default=list[frozenset[str]]())[-_MAX_HOLDERS:]
             best = max(near, key=lambda source: (len(terms & source), -len(source)), default=None)
@@ -155,20 +155,20 @@ class _Statements:
 
 @lru_cache(maxsize=1 << 15)
 def _word(chunk: str, is_first: bool) -> tuple[str, ...]:
-    """Return what a word of a clause tells, by what its forms share.
+    """Return the terms of a word in a clause, cut to the part that its forms share.
 
-    Behind the first word a capital may make a name of a function word.
+    A capital after the first word may turn a function word into a name.
     """
     may_be_name = not is_first and chunk.strip(EDGES)[:1].isupper()
     idle = _telling() if may_be_name else _idle()
-    terms = tokens(chunk)  # as it was searched for: what its edges hold is no part of a term
+    terms = tokens(chunk)  # as in a search: punctuation at its edges is no part of a term
     denial = () if denying_terms().isdisjoint(terms) else (_DENIAL,)
     return (*denial, *(_key(term) for term in terms if term not in idle))
 
 
 @lru_cache(maxsize=1 << 13)
 def _sentence(text: str) -> _Sentence:
-    """Return what a sentence says."""
+    """Return the content words of a sentence."""
     terms: set[str] = set()
     apart: set[str] = set()
     bare = _LABEL.sub(" ", text) if "[" in text else text
@@ -182,17 +182,17 @@ def _sentence(text: str) -> _Sentence:
 
 
 def content_terms(text: str) -> frozenset[str]:
-    """Return the content words of a text, by what their forms share."""
+    """Return the content words of a text, cut to the part that their forms share."""
     return frozenset(chain.from_iterable(_sentence(piece).terms for piece in sentences_of(text)))
 
 
 def _is_number(term: str) -> bool:
-    """Return True for a number that may be one of a list."""
+    """Return True for a number that may be that of a list item."""
     return term.isdecimal() and len(term) < 4
 
 
 def _key(term: str) -> str:
-    """Return what the forms of a word share; numbers and identifiers stay whole."""
+    """Return the part that the forms of a word share; numbers and identifiers stay whole."""
     return term[:_STEM] if term.isalpha() else term
 
 
@@ -211,9 +211,9 @@ def _idle() -> frozenset[str]:
 
 
 def _without_lines(text: str, block: str) -> str:
-    """Return the text without the block wherever it fills whole lines."""
+    """Return the text without each occurrence of the block that fills whole lines."""
     lines = (re.escape(line.strip(" \t")) for line in block.strip().split("\n"))
-    # possessive: blanks beside an empty line would be tried in every division
+    # possessive: backtracking would try every division of blanks beside an empty line
     pattern = r"[ \t]*+\n[ \t]*+".join(lines)
     return re.sub(rf"(?m)^[ \t]*+{pattern}[ \t]*+(?:\n|\Z)", "", text)
 
@@ -225,28 +225,28 @@ async def without_recalled(
     *,
     now: datetime,
 ) -> list[Message]:
-    """Return the messages without echoes of memory.
+    """Return the messages without echoes of stored memories.
 
     Args:
-        store: whose memories.
-        scope: of whom.
+        store: the store of the memories.
+        scope: their scope.
         messages: a transcript in its order.
-        now: when.
+        now: the current time (aware UTC).
     """
     said = [message.text for message in messages if message.role != "user" and message.text.strip()]
     if not said:
         return list(messages)
     view = await store.view(scope, now=now)
     matches = await view.texts(said, limit=CANDIDATES)
-    found = (view.index.ids_of(of_query.matches.rows) for of_query in matches)
-    recalled = await view.memories(list(dict.fromkeys(chain.from_iterable(found))))
+    hits = (view.index.ids_of(of_query.matches.rows) for of_query in matches)
+    recalled = await view.memories(list(dict.fromkeys(chain.from_iterable(hits))))
     size = sum(map(len, said)) + sum(len(memory.content) for memory in recalled.values())
     left = await run_in_thread(size, mask_recalled, messages, recalled.values())
     return [message for message in left if message.text.strip()]
 
 
 def _days(memory: Memory) -> str:
-    """Return a memory's days in the ways in which they are written beside it."""
+    """Return a memory's days in all the forms in which they are written beside it."""
     return " ".join(
         f"{at:%Y-%m-%d, %H:%M, %A, %B %Y} {at.day} {at.day}st {at.day}nd {at.day}rd {at.day}th"
         for at in (memory.happened_at, memory.said_at, memory.created_at)
