@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cache, lru_cache
+from heapq import nsmallest
 from itertools import chain
 from typing import NamedTuple
 
@@ -103,18 +104,17 @@ class _Statements:
 
     def __init__(self) -> None:
         self._beside = defaultdict[frozenset[str], set[str]](set)
-        self._words = set[str]()
+        self._days = set[str]()
         self._by_term = defaultdict[str, list[frozenset[str]]](list)
 
     def add(self, text: str, beside: str = "") -> None:
         """Add the sentences of a text, and words that an echo may add to them, such as days."""
         named = {_key(term) for term in tokens(beside)}
-        self._words |= named
+        self._days |= named
         for terms, _ in map(_sentence, sentences_of(text)):
             for term in terms if terms not in self._beside else ():
                 self._by_term[term].append(terms)
             self._beside[terms] |= named
-            self._words |= terms
 
     def hold(self, piece: str) -> bool:
         """Return True for a sentence that is an echo.
@@ -123,28 +123,30 @@ class _Statements:
         """
         terms, apart = _sentence(piece)
         parts = {term for term in terms if term >= _FIRST_UNSPACED}
-        if not terms - self._words <= parts:
+        if any(term not in self._by_term for term in terms - self._days - parts):
             return False
         # "You like tea." echoes only a sentence that says no more; a bare word such as "Dr." none
         is_bare = len(terms) == 1 and (terms not in self._beside or len(piece.split()) == 1)
         stated = terms - (apart & self._by_term.keys()) or terms  # without the addressee's name
-        if is_bare or not (sources := self._repeated(stated)):
+        foreign = len(terms & self._days) + len(parts) // 4  # words of no source, at most
+        if is_bare or not (sources := self._repeated(stated, foreign)):
             return False
         known = frozenset[str]().union(*sources, *(self._beside[source] for source in sources))
         added = stated - known
         denies_alike = (_DENIAL in terms) == (_DENIAL in known)
         return denies_alike and added <= parts and 4 * len(added) <= len(parts)
 
-    def _repeated(self, terms: frozenset[str]) -> Sequence[frozenset[str]]:
+    def _repeated(self, terms: frozenset[str], foreign: int) -> Sequence[frozenset[str]]:
         """Return the known sentences that together cover most of a sentence, each at least two of
         its content words.
         """
         sources: list[frozenset[str]] = []
         words = len(terms)
         while terms and len(sources) < _MAX_SOURCES:
-            # sources contain the rarest word; sorted: ties break alike in every process
+            # sorted: ties break alike in every process
             holders = (self._by_term[term] for term in sorted(terms) if term in self._by_term)
-            near = min(holders, key=len, default=list[frozenset[str]]())[-_MAX_HOLDERS:]
+            rarest = nsmallest(foreign + 1, holders, key=len)  # one of them is of a source
+            near = chain.from_iterable(group[-_MAX_HOLDERS:] for group in rarest)
             best = max(near, key=lambda source: (len(terms & source), -len(source)), default=None)
             if best is None or len(terms & best) < min(2, len(best), words):
                 break

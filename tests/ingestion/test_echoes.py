@@ -104,6 +104,28 @@ def test_what_says_something_else_of_the_same_is_news(said: str) -> None:
     assert left(agent(said)) == [said]
 
 
+@pytest.mark.parametrize(
+    ("said", "known"),
+    [
+        (
+            "You told me in May 2026 that you live in Oslo with two cats.",
+            (OSLO, "The user lives in Oslo with two dogs and four cats.", "Ada calls in May."),
+        ),
+        (
+            "妻はベルリンの大学で物理学を教えていらっしゃいます。",
+            (
+                "私の妻はベルリンの大学で物理学を教えています。",
+                "私の妻は昔ベルリンの大学で物理学を教えています。",
+                "箱の中に猫がいらした。",
+            ),
+        ),
+    ],
+)
+def test_a_rare_word_elsewhere_hides_no_echo(said: str, known: Collection[str]) -> None:
+    """A word that an echo adds does not hide its source, however rare the word is."""
+    assert left(agent(said), known=known) == []
+
+
 def test_news_and_echoes_of_one_message_are_told_apart() -> None:
     """Sentence by sentence; one sentence may be made of two memories."""
     both = "You live in Oslo with two cats, and your favourite tea is Darjeeling First Flush."
