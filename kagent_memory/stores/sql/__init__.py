@@ -1,5 +1,5 @@
-"""The SQL of both dialects: named queries, the schema and numbered migrations, read from the
-package's own files.
+"""The SQL of both dialects: named queries, the schema and numbered migrations, read from package
+data.
 """
 
 from __future__ import annotations
@@ -27,18 +27,16 @@ class Migration(NamedTuple):
 
 
 INITIAL = Migration(1, "initial", "")
-"""The schema of the first release. `schema.sql` has made it in every database; later steps are
-numbered from 2 on.
+"""The schema of the first release, in every database since `schema.sql` created it. Later steps
+are numbered from 2.
 """
 
 
 @cache
 def queries(dialect: str) -> Mapping[str, LiteralString]:
-    """Return name → statement of every `*.sql` file of the dialect but the schema and the
-    migrations.
+    """Return name → statement of the dialect's `*.sql` files, except the schema and the migrations.
 
-    What several statements share is a fragment of their file: it stands in them where `{its_name}`
-    is written.
+    A fragment is text that several statements of a file share; `{its_name}` inserts it.
     """
     statements: dict[str, LiteralString] = {}
     for file, text in _files(dialect).items():
@@ -61,8 +59,13 @@ def queries(dialect: str) -> Mapping[str, LiteralString]:
 def statement(
     dialect: str, query: str, space: int | None = None, width: int | None = None
 ) -> tuple[LiteralString, Sequence[str]]:
-    """Return the text of a named query, for one table of vectors where it has to do with one, and
-    the names of the values that it takes, each where it first stands.
+    """Return the text of a named query and the names of its parameters in order of appearance.
+
+    Args:
+        dialect: the directory of its SQL files.
+        query: the name of the statement.
+        space: the number of the embedding space, for a statement on its table of vectors.
+        width: the dimensions of that table.
     """
     text = queries(dialect)[query].replace("{space}", str(space)).replace("{width}", str(width))
     names = (bound or named for bound, named in _VALUE.findall(text))
@@ -71,7 +74,7 @@ def statement(
 
 @cache
 def migrations(dialect: str) -> Sequence[Migration]:
-    """Return the dialect's migrations in their order, `INITIAL` first."""
+    """Return the dialect's migrations in order, `INITIAL` first."""
     later = [
         Migration(int(match[1]), match[2], cast("LiteralString", text))
         for file, text in _files(dialect).items()
@@ -81,12 +84,12 @@ def migrations(dialect: str) -> Sequence[Migration]:
 
 
 class Upgrade(NamedTuple):
-    """Steps that bring a database to the newest schema.
+    """The steps that bring a database to the newest schema.
 
     Attributes:
-        scripts: to run.
-        steps: to note when they ran.
-        is_newer: whether the database has steps that this release does not know.
+        scripts: the scripts to run.
+        steps: the migrations to record once the scripts have run.
+        is_newer: True if the database has steps unknown to this release.
     """
 
     scripts: Sequence[LiteralString]
@@ -95,29 +98,29 @@ class Upgrade(NamedTuple):
 
 
 def upgrade(dialect: str, applied: Mapping[int, str] | None) -> Upgrade:
-    """Return how to bring a database to the newest schema.
+    """Return the steps that bring a database to the newest schema.
 
     Args:
-        dialect: of the database.
-        applied: the numbers and names that its table of migrations holds; None: it has none, and
-            `schema.sql` makes it as all migrations leave an old one.
+        dialect: the dialect of the database.
+        applied: number → name of the migrations recorded in the database. None: it has no table of
+            migrations, and `schema.sql` creates the newest schema at once.
 
     Raises:
-        ConfigurationError: a build from before the first release made the database.
+        ConfigurationError: a build from before the first release created the database.
     """
     known = migrations(dialect)
     if applied is None:
         return Upgrade([cast("LiteralString", _files(dialect)[_SCHEMA])], known)
     if applied.get(INITIAL.number) != INITIAL.name:
         raise ConfigurationError(
-            "A build of kagent_memory from before its first release made this database, and its "
-            "tables are others. Nothing was changed. Export it with that build (kagent-memory "
+            "A build of kagent_memory from before its first release created this database, with "
+            "other tables. Nothing was changed. Export it with that build (kagent-memory "
             "export --uri … > all.jsonl), and import the file into a new database with this one "
             "(kagent-memory import all.jsonl --uri …)."
         )
-    lacking = [step for step in known if step.number not in applied]
+    missing = [step for step in known if step.number not in applied]
     is_newer = not applied.keys() <= {step.number for step in known}
-    return Upgrade([step.script for step in lacking], lacking, is_newer)
+    return Upgrade([step.script for step in missing], missing, is_newer)
 
 
 @cache

@@ -1,5 +1,5 @@
-"""Erasing memories with all that belongs to them, so that nothing of them is left and nothing
-brings them back.
+"""Delete memories with everything derived from them, so that no trace stays and nothing restores
+them.
 """
 
 from __future__ import annotations
@@ -70,12 +70,14 @@ async def evict(
 
 
 async def erase(session: Transaction, ids: Sequence[str]) -> None:
-    """Delete these memories of a scope and all that belongs to them; the scope's lock is held."""
+    """Delete memories of a scope and all their dependent rows. The caller holds the scope's
+    lock.
+    """
     ids = sorted(ids)
     for batch in batched(ids, ERASED_AT_ONCE):
         await erase_vectors(session, ids=batch)
-        # The memories before their counters: who counts meanwhile is waited for, and what they
-        # counted goes too.
+        # Memories before their counters: this waits for a concurrent count, and deletes its
+        # counters too.
         for statement in (
             "unlink_memories",
             "erase_memories",
@@ -91,10 +93,10 @@ async def erase(session: Transaction, ids: Sequence[str]) -> None:
 async def erase_some(
     session: Transaction, *, limit: int, who: str | None, now: datetime
 ) -> tuple[int, bool]:
-    """Erase so many memories of a scope; when none is left, all else of it, so that nothing tells
-    that it was there.
+    """Delete up to `limit` memories of a scope, and everything else of it once none is left.
 
-    Gives how many memories it erased, and whether the scope is gone.
+    Returns:
+        The number of deleted memories, and True if the scope is gone.
     """
     await session.touch(1)
     gone = await session.ids("some_memories", limit=limit)
@@ -111,9 +113,12 @@ async def erase_some(
 
 
 async def _lineage(session: Transaction, ids: Set[str]) -> tuple[dict[str, Whole], Set[str]]:
-    """Return what goes when these memories are forgotten, by id: they, and whatever was made of
-    them, however it was made; and the ids of memories that stay, but without their history, since
-    an undone merge had brought the words of others into them.
+    """Return the memories to forget along with these, and those whose history must go.
+
+    Returns:
+        id → memory of these and of everything made from them, by any decision; and the ids of
+        memories that stay without their history, because an undone merge brought others' words
+        into it.
     """
     walked: dict[str, Whole] = {}
     going, asked, near, seen = {*ids}, set[str](), {*ids}, set[str]()
@@ -133,7 +138,7 @@ async def _lineage(session: Transaction, ids: Set[str]) -> tuple[dict[str, Whole
 
 
 def _holders(whole: Whole, kind: str) -> Set[str]:
-    """Return the ids of what stood for a memory at any time, by decisions of this kind."""
+    """Return the ids that ever replaced a memory by decisions of this kind."""
     return {
         memory.superseded_by
         for revision, memory in with_after(whole.memory, whole.revisions)

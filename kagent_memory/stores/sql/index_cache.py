@@ -1,6 +1,4 @@
-"""The indexes of the scopes searched last, each brought up to what its store holds before it
-answers.
-"""
+"""A cache of the indexes of recently searched scopes, brought up to date before each answer."""
 
 from __future__ import annotations
 
@@ -27,23 +25,26 @@ MIN_PACKED = 50
 PACKED_SHARE = 10
 PACKING_AT_ONCE = 2
 PACKING_SECONDS = 5.0
-PACKED_BYTES = 40  # of a packed index, for each memory that it holds
-MAX_NUMBERS_AT_ONCE = 2**22  # in the vectors that come in one answer
-MAX_CHANGED = 1000  # memories whose vectors a search waits for, where the database has them
+PACKED_BYTES = 40  # of a packed index per memory
+MAX_NUMBERS_AT_ONCE = 2**22  # in the vectors of one answer
+MAX_CHANGED = 1000  # vectors that a search waits for if the database could search them
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class Cached:
-    """Index and vectors of a scope, as the cache keeps them.
+    """The cached index and vectors of a scope.
 
     Attributes:
-        stand: which state of the scope the index holds.
-        news: how many memories the index took in since it was packed.
-        vectors: by the number of their embedding space.
-        unread: the memories whose vectors are being read, and that were not written meanwhile.
-        steady: nothing had been written when the store was asked last.
+        scope: the scope.
+        index: its index.
+        stand: the state of the scope that the index reflects.
+        news: the number of memories indexed since the index was last packed.
+        vectors: embedding space number → vectors.
+        unread: the ids of memories whose vectors are being read; those written meanwhile are
+            removed.
+        steady: True if the last check of the store found nothing written.
     """
 
     scope: Scope
@@ -58,13 +59,11 @@ class Cached:
 
     @property
     def size(self) -> int:
-        """About how many bytes it holds."""
+        """Approximate size in bytes."""
         return self.index.size + sum(column.size for column in self.vectors.values())
 
     def column(self, space_number: int) -> VectorColumn | None:
-        """Return the vectors of an embedding space, whole or in part, unless others have been set
-        since they were read.
-        """
+        """Return the loaded vectors of an embedding space, or None if some were set since then."""
         column = self.vectors.get(space_number)
         return column if column is not None and column.mark == self.stand.mark else None
 
@@ -76,16 +75,16 @@ class Cached:
         left: Collection[str] | None = None,
         packed: bytes | None = None,
     ) -> None:
-        """Take in memories that are new or have changed, and let go of what was erased.
+        """Index new and changed memories, and remove erased ones.
 
         Args:
-            entries: the memories to take in.
-            gone: the ids of those that were erased.
-            left: the ids of all others; None: nothing else is gone.
-            packed: an index, or b"" for an empty one, that takes the place of what is kept.
+            entries: the memories to index.
+            gone: the ids of erased memories.
+            left: the ids of all remaining memories; None: nothing else was erased.
+            packed: a packed index that replaces the cached one; b"" for an empty one.
         """
         if not entries and not gone and left is None and packed is None:
-            return  # the version alone has moved
+            return  # only the version has moved
 
         def updated() -> tuple[ScopeIndex, Collection[str]]:
             index = self.index if packed is None else ScopeIndex()
@@ -104,43 +103,41 @@ class Cached:
         for column in self.vectors.values():
             column.discard(changed)
             column.is_whole &= not entries
-        # what was packed is erased with what is gone
+        # an erasure deletes the packed index too
         self.news = len(index.ids) if erased else self.news + len(entries)
         self.index = index
 
 
 class IndexCache:
-    """Keeps the indexes of some scopes, those used last, up to a number of bytes. It belongs to one
-    event loop.
+    """A cache of scope indexes that evicts the least recently used. It belongs to one event loop.
 
-    Every write moves its scope's version and marks the memories it wrote with it, so a search loads
-    what came since the version it knows; every erasure is marked on the scope, and then it learns
-    which memories are left. The version is read first: what is written meanwhile is at worst loaded
-    twice. A scope not seen before is loaded as it was packed last, unless something was erased
-    since.
+    Every write moves its scope's version and stamps the memories with it, so a search loads only
+    newer ones. Every erasure is marked on the scope, which makes a search compare the ids that
+    remain. The version is read first: a concurrent write is at worst loaded twice. A scope new to
+    the cache is loaded from its last packed index, unless something was erased since.
 
     Args:
-        max_bytes: of the indexes; as much again of their vectors.
-        keep: stores a packed index of a scope that stood there.
+        max_bytes: the limit for the indexes in bytes, and as much again for their vectors.
+        keep: stores a scope's packed index with its state.
     """
 
     def __init__(
         self, max_bytes: int, keep: Callable[[Scope, Stand, bytes], Awaitable[None]]
     ) -> None:
         self._max_bytes, self._keep = max_bytes, keep
-        # the one searched last stays, even where it alone is larger
+        # the scope searched last stays even if it alone exceeds the limit
         self._cached = LRUCache[bytes, Cached](
             2 * max_bytes, lambda cached: min(cached.size, 2 * max_bytes)
         )
         self._packing = set[asyncio.Task[None]]()
-        # of one scope's vectors at a time, where the database searches them meanwhile
+        # at most one scope's vectors at a time, while the database searches them
         self._loading = set[asyncio.Task[None]]()
 
     def __len__(self) -> int:
         return len(self._cached)
 
     async def close(self) -> None:
-        """Store the indexes that hold enough news, within some seconds, and let go of all."""
+        """Store the indexes with enough news within `PACKING_SECONDS`, and empty the cache."""
         with suppress(TimeoutError):
             async with asyncio.timeout(PACKING_SECONDS):
                 if self._packing:
@@ -152,7 +149,7 @@ class IndexCache:
         self._cached.clear()
 
     def drop(self, scope: Scope | None = None) -> None:
-        """Let go of one scope's index, or of all."""
+        """Remove one scope's index, or all."""
         if scope is None:
             self._cached.clear()
         else:
@@ -161,12 +158,12 @@ class IndexCache:
     # -- what this process writes ---------------------------------------------------------------
 
     def unsettle(self, scope: Scope) -> None:
-        """Note that the scope is written to, so that the next search asks the store first."""
+        """Note a write to the scope, so that the next search checks the store first."""
         if (cached := self._cached.get(scope.id)) is not None:
             cached.steady = False
 
     async def discard(self, scope: Scope, ids: Collection[str]) -> None:
-        """Let go of memories that were erased; the next search asks the store first."""
+        """Remove erased memories; the next search checks the store first."""
         self.unsettle(scope)
         if (cached := self._cached.get(scope.id)) is not None:
             async with cached.lock:
@@ -175,8 +172,8 @@ class IndexCache:
     # -- searches -------------------------------------------------------------------------------
 
     def steady(self, scope: Scope) -> Cached | None:
-        """Return what is kept of a scope if nothing had been written when the store was asked
-        last.
+        """Return the cached scope if the last check of the store found nothing written,
+        else None.
         """
         cached = self._cached.get(scope.id)
         return cached if cached is not None and cached.steady else None
@@ -187,7 +184,7 @@ class IndexCache:
             self._cached[scope.id] = cached = Cached(scope)
         since = cached.stand
         changes = await reads.changes(scope, since) if since is not UNSEEN else None
-        async with cached.lock:  # one loads for all who wait
+        async with cached.lock:  # one load serves all waiting searches
             if since is UNSEEN or cached.stand != since:
                 changes = await reads.changes(scope, cached.stand)
             cached.steady = changes is not None and changes.stand.is_at(cached.stand)
@@ -202,7 +199,7 @@ class IndexCache:
         return cached
 
     async def _take_in(self, cached: Cached, reads: SqlIndexReads, changes: Changes) -> None:
-        """Take in what changed, under the scope's lock."""
+        """Apply changes to the cached scope; the caller holds its lock."""
         entries: list[Entry] = []
         for batch in batched(changes.written, LOAD_ROWS):
             entries += await reads.entries(cached.scope, batch)
@@ -212,7 +209,7 @@ class IndexCache:
             self._weigh(cached)
 
     def _weigh(self, cached: Cached) -> None:
-        """Note the new size, and begin to store an index that has grown, a few at a time."""
+        """Account for the new size, and start to store an index that has grown, a few at a time."""
         if self._cached.get(cached.scope.id) is cached:
             self._cached[cached.scope.id] = cached
         since = (len(cached.index.ids) - cached.news) // PACKED_SHARE
@@ -229,7 +226,7 @@ class IndexCache:
             await self._keep(cached.scope, stand, packed)
         except KagentMemoryError as error:
             logger.warning(
-                "A scope's index could not be kept; each process loads it memory by memory: %s",
+                "A scope's index could not be stored; processes load it memory by memory: %s",
                 error,
             )
 
@@ -244,15 +241,17 @@ class IndexCache:
         *,
         trusted: bool,
     ) -> VectorColumn | None:
-        """Return the vectors of a scope as it stands; None where the store should search them: it
-        can, and they are not to be kept yet, or not at all.
+        """Return the current vectors of a scope, or None to let the database search them.
+
+        None is returned only if the database can search vectors, and these are not loaded yet or do
+        not fit the cache.
 
         Args:
-            cached: what is kept of the scope.
-            space_number: of the embedding space.
-            dimensions: of its vectors.
-            reads: the store.
-            trusted: nobody was asked yet whether the index is up to date.
+            cached: the cached scope.
+            space_number: the number of the embedding space.
+            dimensions: its dimensions.
+            reads: reads from the store.
+            trusted: True if the index has not been checked against the store for this search.
         """
         column = cached.column(space_number)
         is_whole = column is not None and column.is_whole
@@ -278,7 +277,7 @@ class IndexCache:
         is_near = column is not None and count - len(column) < MAX_CHANGED
         if not reads.has_nearest or (is_near and not is_filling):
             return await fill()
-        # one search is not worth it where others write all the time
+        # not for a single search of a scope that others keep writing to
         fits = count * (4 * dimensions + ROW_BYTES) <= self._max_bytes
         if trusted and fits and not is_near and not self._loading:
             _start(self._loading, fill_aside())
@@ -287,8 +286,9 @@ class IndexCache:
     async def _filled(
         self, cached: Cached, space_number: int, dimensions: int, reads: SqlIndexReads
     ) -> VectorColumn:
-        """Return the vectors of a scope, with those that were lacking read, some at a time. They
-        are marked as they were when the oldest of them was read.
+        """Return the vectors of a scope after reading the missing ones in batches.
+
+        Their mark is that of the oldest vector read.
         """
         index, stand = cached.index, cached.stand
         column = cached.column(space_number)
@@ -296,19 +296,19 @@ class IndexCache:
             return column
         if column is None:
             cached.vectors[space_number] = column = VectorColumn(dimensions, stand.mark)
-            column.reserve(len(index.ids))  # later it grows aside, with what is put into it
-        lacking = await run_in_thread(len(index.ids), column.lacking, index)
-        cached.unread = {*lacking}
+            column.reserve(len(index.ids))  # later it grows in the thread of `put`
+        missing = await run_in_thread(len(index.ids), column.lacking, index)
+        cached.unread = {*missing}
         at_once = max(1, MAX_NUMBERS_AT_ONCE // dimensions)
         try:
-            for batch in batched(lacking, at_once):
+            for batch in batched(missing, at_once):
                 page = await reads.vectors(cached.scope, space_number, stand, batch)
                 await run_in_thread(
                     ENTRY_WEIGHT * len(page.ids), column.put, page.ids, page.vectors
                 )
                 column.discard({*page.ids} - cached.unread)
                 column.mark = min(column.mark, page.mark)
-        except BaseException:  # a thread may still put in what was written anew meanwhile
+        except BaseException:  # a thread may still put in vectors replaced meanwhile
             cached.vectors.pop(space_number, None)
             raise
         column.is_whole = cached.index is index
@@ -316,7 +316,7 @@ class IndexCache:
 
 
 def _start(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
-    """Run some work beside searches; the set holds it until it ends."""
+    """Start a background task; the set holds it until it ends."""
     task = asyncio.create_task(work, name="kagent-memory-index")
     tasks.add(task)
     task.add_done_callback(tasks.discard)

@@ -1,4 +1,4 @@
-"""Reads for a scope's index: what changed in a scope since it was read last."""
+"""Database reads for scope indexes: the changes since the last read, entries and vectors."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .spaces import SqlEmbeddingSpaces
 
 
 class Stand(NamedTuple):
-    """State of a scope's row, by which an index tells whether it holds what the database holds.
+    """The state of a scope's row, by which an index tells if it is up to date.
 
     Attributes:
-        salt: of the row: a scope that was erased and made anew counts its versions from the
-            beginning.
-        version: how often its memories were written to.
-        erased: the version when something was last erased from it.
-        mark: how often its vectors were set, or those of any embedding space dropped.
+        salt: the scope's salt; a scope that was erased and created again has a new one, and counts
+            its versions from the beginning.
+        version: the number of writes to its memories.
+        erased: the version of the last erasure.
+        mark: the number of times its vectors were set, or those of any embedding space dropped.
     """
 
     salt: bytes
@@ -37,24 +37,24 @@ class Stand(NamedTuple):
     mark: int
 
     def is_at(self, other: Stand) -> bool:
-        """Return True if the memories are those of the other, whatever became of vectors."""
+        """Return True if the memories are the same; vectors may differ."""
         return self[:3] == other[:3]
 
 
 UNSEEN = Stand(b"", 0, 0, 0)
-"""Of a scope of which nothing was read yet."""
+"""The state of a scope before its first read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Changes of a scope since an index was brought up to date.
+    """The changes of a scope since an index was brought up to date.
 
     Attributes:
-        stand: of the scope now.
+        stand: the state of the scope now.
         written: the ids of the memories written since.
-        left: the ids of all memories, where some were erased; None: none were.
-        packed: the index that was packed last, or b"" for an empty one, from which `written` goes
-            on; None: it goes on from what is known.
+        left: the ids of all remaining memories if some were erased, else None.
+        packed: the last packed index, or b"" for an empty one, to apply `written` to; None: the
+            cached index.
     """
 
     stand: Stand
@@ -67,9 +67,9 @@ class VectorPage(NamedTuple):
     """Some vectors of a scope.
 
     Attributes:
-        mark: of the scope when they were read (`Stand.mark`).
-        ids: of their memories, in order.
-        vectors: the numbers of all, in the same order.
+        mark: the `Stand.mark` of the scope when they were read.
+        ids: the ids of their memories, in order.
+        vectors: the numbers of all vectors, in the same order.
     """
 
     mark: int
@@ -78,12 +78,12 @@ class VectorPage(NamedTuple):
 
 
 class SqlIndexReads(Part):
-    """Reads that the indexes of one database's scopes are made of.
+    """Reads for the indexes of one database's scopes.
 
     Args:
-        database: that searches read.
+        database: the database that searches read.
         spaces: its embedding spaces.
-        may_lag: whether an answer may be older than what was read elsewhere before.
+        may_lag: True if its answers may be older than those of another database read before.
     """
 
     def __init__(
@@ -96,10 +96,10 @@ class SqlIndexReads(Part):
 
     @reading
     async def changes(self, session: Transaction, scope: Scope, since: Stand) -> Changes | None:
-        """Return what happened since; None: the scope holds nothing.
+        """Return the changes since a state, or None if the scope is empty.
 
         Raises:
-            Behind: this database has not seen as much.
+            Behind: this database has not seen that state yet.
         """
         rows = await session.rows("scope_changes", **since._asdict())
         self._check_not_older(rows, since)
@@ -117,7 +117,7 @@ class SqlIndexReads(Part):
     async def passing(
         self, session: Transaction, scope: Scope, filter: Filter, *, now: datetime
     ) -> Sequence[str]:
-        """Return the ids of the visible memories that a filter lets through."""
+        """Return the ids of the visible memories that pass a filter."""
         values = await session.filter_values(filter, now, sources=True)
         return await session.ids("passing", **values)
 
@@ -125,7 +125,7 @@ class SqlIndexReads(Part):
     async def entries(
         self, session: Transaction, scope: Scope, ids: Sequence[str]
     ) -> Sequence[Entry]:
-        """Return these memories as the index knows them, those that are there."""
+        """Return the index entries of these memories, without missing ones."""
         return [session.codec.entry(row) for row in await session.rows("indexed", ids=ids)]
 
     @reading
@@ -139,19 +139,28 @@ class SqlIndexReads(Part):
         vectors: bool,
         now: datetime,
     ) -> Mapping[str, Memory]:
-        """Return the visible ones of these memories; whether the scope still stands there is part
-        of the same statement, and with `vectors` whether its vectors do.
+        """Return the visible ones of these memories if the scope has not changed.
+
+        One statement checks the state and reads the memories.
+
+        Args:
+            session: the transaction.
+            scope: the scope.
+            ids: the ids of the memories.
+            stand: the state that the scope must have.
+            vectors: True to require that its vectors have not changed either.
+            now: the time.
 
         Raises:
-            Stale: it does not.
+            Stale: the scope has changed.
         """
-        wanted = known(ids)
+        ids = known(ids)
         values = {**stand._asdict(), "mark": stand.mark if vectors else None}
-        rows = await session.rows("unchanged_memories", ids=wanted, now=now, **values)
+        rows = await session.rows("unchanged_memories", ids=ids, now=now, **values)
         if not rows:
             raise Stale
         memories = {row["id"]: session.codec.memory(row) for row in rows if row["id"] is not None}
-        return {id: memories[id] for id in wanted if id in memories}
+        return {id: memories[id] for id in ids if id in memories}
 
     async def vectors(
         self, scope: Scope, space_number: int, stand: Stand, ids: Sequence[str]
@@ -159,11 +168,11 @@ class SqlIndexReads(Part):
         """Return the vectors of these memories of a scope.
 
         Raises:
-            Behind: this database does not stand there yet.
+            Behind: this database has not seen the state `stand` yet.
             InvalidInput: there is no such embedding space.
         """
         rows, half = await self._rows(scope, "vectors_of", space_number, stand, ids=ids)
-        if not rows:  # it was erased meanwhile
+        if not rows:  # the scope was erased meanwhile
             return VectorPage(stand.mark, (), np.empty(0, np.float16))
         [row] = rows
         numbers = np.frombuffer(row["sent"] or b"", half)
@@ -178,8 +187,9 @@ class SqlIndexReads(Part):
         index: ScopeIndex,
         visible: Mask,
     ) -> list[Nearest]:
-        """Return the nearest of the visible rows of a scope's index to each vector, found by the
-        database; only where it `has_nearest`.
+        """Return the nearest visible rows of a scope's index for each query vector.
+
+        The database searches; it must have `has_nearest`.
         """
         values = {"vectors": vectors, "limit": limit, "hidden": index.ids_of(~visible)}
         rows, _ = await self._rows(scope, "search_vector", space_number, UNSEEN, **values)
@@ -187,7 +197,7 @@ class SqlIndexReads(Part):
         for row in rows:
             near = np.array([*map(index.row_of, ids_in(row["ids"]))], np.int64)
             cosines = np.array(row["scores"], np.float64) / 1e6
-            # it may have a memory that came since
+            # the database may hold a memory that the index does not have yet
             answers[row["number"] - 1] = Nearest(near[near >= 0], cosines[near >= 0])
         return answers
 
@@ -199,7 +209,7 @@ class SqlIndexReads(Part):
         since: Stand,
         **values: object,
     ) -> tuple[Sequence[Row], np.dtype[np.float16]]:
-        """Return the rows of a query of vectors, and the type of the numbers in them.
+        """Return the rows of a query on vectors, and the type of the numbers in them.
 
         Raises:
             InvalidInput: the embedding space was dropped.
@@ -216,14 +226,15 @@ class SqlIndexReads(Part):
             await self.spaces.numbered(space_number)
             raise
 
-    def _check_not_older(self, found: Sequence[Row], since: Stand) -> None:
-        """Check that a reader's next answer does not come from before the last one.
+    def _check_not_older(self, rows: Sequence[Row], since: Stand) -> None:
+        """Check that an answer is not older than the one before.
 
         Raises:
-            Behind: the database holds an older version of the scope, or another scope's row.
+            Behind: the database holds an older version of the scope, or an erased scope of its
+                name.
         """
         if self._may_lag and since is not UNSEEN:
-            row: Row = found[0] if found else UNSEEN._asdict()
+            row: Row = rows[0] if rows else UNSEEN._asdict()
             if bytes(row["salt"]) != since.salt or row["version"] < since.version:
                 raise Behind
 

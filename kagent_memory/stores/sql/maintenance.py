@@ -1,4 +1,4 @@
-"""Work across the scopes of a database: they are pruned, and encrypted anew."""
+"""Maintenance across the scopes of a database: pruning and re-encryption."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROWS_AT_ONCE = 200
 
 
 async def pages(database: Database, statement: str, **values: Any) -> AsyncIterator[Sequence[Row]]:
-    """Yield the scopes that the named query finds, some at a time, in the order of their ids."""
+    """Yield the scopes of a named query in pages, ordered by id."""
     after: Scope | None = None
 
     async def page(session: Transaction) -> Sequence[Row]:
@@ -35,14 +35,16 @@ async def pages(database: Database, statement: str, **values: Any) -> AsyncItera
 async def prune(
     session: Transaction, *, now: datetime, popular_after: int, dry_run: bool
 ) -> Pruned:
-    """Erase what expired in a scope, or let it live on because it was delivered often enough."""
+    """Erase the expired memories of a scope, except those delivered often enough, which are
+    extended.
+    """
     if not dry_run:
         await session.send("advance_version", step=1)
     expired = await session.rows("expired_memories", now=now, popular_after=popular_after)
     doomed = [row["id"] for row in expired if not row["lives"]]
     popular = [row["id"] for row in expired if row["lives"]]
     if not dry_run:
-        await erase(session, doomed)  # first: the counters are locked after the memories
+        await erase(session, doomed)  # first, since memories are locked before counters
         for statement in ("extend_memories", "reset_delivered") if popular else ():
             await session.send(statement, ids=popular, now=now)
     gone = tuple(Gone(session.scope, id, "expired") for id in doomed)
@@ -53,8 +55,9 @@ async def prune(
 
 
 async def rotate(database: Database, *, dry_run: bool) -> Rotated:
-    """Encrypt anew what the current key did not seal, be it plain or sealed by an older key, some
-    rows in one transaction: see `MemoryStore.rotate_keys`.
+    """Re-encrypt all rows that are plain or sealed by an older key, some per transaction.
+
+    See `MemoryStore.rotate_keys`.
     """
     if (ring := database.ring) is None:
         raise ConfigurationError(
@@ -67,16 +70,16 @@ async def rotate(database: Database, *, dry_run: bool) -> Rotated:
             scopes += 1
             while not dry_run and (done := await run(database, reseal, scope, write=True)):
                 rows += done
-    if rows:  # what they said before must not stay in the log
+    if rows:  # the log must not keep the plain texts
         await database.erase()
     return Rotated(key=ring.current, scopes=scopes, rows=rows)
 
 
 async def _reseal(session: Transaction, header: bytes) -> int:
-    """Encrypt some rows of a scope anew, first its salt; return how many, 0 when none was left.
+    """Re-encrypt some rows of a scope, its salt first; return their number, 0 when done.
 
-    A row is read and written like any other: the session opens it with the key that it was sealed
-    by, and seals it with the current one.
+    Rows are read and written as usual: the codec opens them with the key that sealed them, and
+    seals them with the current one.
     """
     await session.touch(0)
     codec = session.codec
@@ -84,7 +87,7 @@ async def _reseal(session: Transaction, header: bytes) -> int:
     salt, stored = codec.salt(row), bytes(row["salt"])
     done = int(not stored.startswith(header))
     if done:
-        # A plain salt means plain hashes of contents; from now on it keys all of them.
+        # With a plain salt the content hashes are plain, too; the sealed salt keys them.
         plain = await session.rows("content_hashes") if salt == stored else ()
         await session.send("replace_salt", salt=codec.sealed_salt(salt))
         hashes = codec.hashes([bytes(row["content_hash"]) for row in plain])
@@ -95,7 +98,7 @@ async def _reseal(session: Transaction, header: bytes) -> int:
         rows = await session.rows(stale, header=header, limit=ROWS_AT_ONCE)
         await session.run_many(write, [resealed(codec, row) for row in rows])
         done += len(rows)
-    if done:  # another one is packed when it is asked for
+    if done:  # a search packs a new index
         await session.send("erase_scope_index")
     return done
 
@@ -118,4 +121,4 @@ TABLES: Sequence[tuple[str, str, Callable[[RowCodec, Row], Mapping[str, Any]]]] 
         lambda codec, row: codec.job_values(codec.job(row)),
     ),
 )
-"""What finds the rows of each table that are to be sealed anew, what writes them, and how."""
+"""For each table: the query for rows to re-encrypt, the statement to write one, and its values."""

@@ -1,6 +1,4 @@
-"""The memories of one database: verbs as transactions, whose scripts are written once for all
-dialects.
-"""
+"""The memories of one database: every verb a transaction, its script shared by all dialects."""
 
 from __future__ import annotations
 
@@ -50,13 +48,13 @@ CACHE_MB = 256
 
 
 class SqlMemoryStore(Part, MemoryStore):
-    """The memories of one database, by transaction scripts.
+    """The memories of one database.
 
     Args:
-        database: which one; readers of one scope may be answered from another.
-        cache_mb: the most that is kept in memory of the indexes of the scopes searched last.
-        searches: where searches and lists are read from, which may be a little behind; None: where
-            all is.
+        database: the database; `searches` may answer some reads instead.
+        cache_mb: the limit for cached indexes in MiB; see `IndexCache`.
+        searches: a database, possibly a little behind, that answers searches and lists. None:
+            `database`.
     """
 
     def __init__(
@@ -90,8 +88,8 @@ class SqlMemoryStore(Part, MemoryStore):
     async def _keep_index(
         self, session: Transaction, scope: Scope, stand: Stand, packed: bytes
     ) -> None:
-        """Store a scope's packed index, unless something was erased since it was read or a newer
-        one is stored.
+        """Store a scope's packed index, unless something was erased since or a newer one is
+        stored.
         """
         if await session.rows("hold_index", salt=stand.salt, erased=stand.erased):
             sealed = session.codec.sealed_index(packed)
@@ -122,7 +120,7 @@ class SqlMemoryStore(Part, MemoryStore):
     ) -> tuple[str, ...]:
         gone = await run(self.database, script, scope, write=not dry_run)
         if not dry_run:
-            await self.database.erase()  # first: it may not be left to a caller who is cancelled
+            await self.database.erase()  # first: a cancelled caller may not skip it
             await self.indexes.discard(scope, gone)
         return gone
 
@@ -248,7 +246,7 @@ class SqlMemoryStore(Part, MemoryStore):
     ) -> Facets:
         values = await session.filter_values(filter, now)
         [row] = await session.rows("facets", **values, most=bounded(most))
-        if row["sealed"] is not None:  # which is refused: there are no keys
+        if row["sealed"] is not None:  # raises: there are no keys
             session.codec.opened(MEMORIES, row)
         return Facets(row["total"], topics=row["topic_counts"], tags=row["tag_counts"])
 
@@ -274,7 +272,7 @@ class SqlMemoryStore(Part, MemoryStore):
         script = partial(maintenance.prune, now=now, popular_after=popular_after, dry_run=dry_run)
         total = Pruned()
         async for rows in maintenance.pages(self.database, "expired_scopes", now=now):
-            for scope in map(to_scope, rows):  # a transaction each, since its writers wait for it
+            for scope in map(to_scope, rows):  # one transaction each, to block its writers briefly
                 total += await run(self.database, script, scope, write=not dry_run)
         if total.deleted and not dry_run:
             self.indexes.drop()
@@ -302,10 +300,10 @@ class SqlMemoryStore(Part, MemoryStore):
 
     @writing
     async def _leave(self, session: Transaction, tenant: str) -> tuple[int, Sequence[Row]]:
-        """Revoke a tenant's tokens; return how many, and scopes of which anything is left."""
+        """Revoke a tenant's tokens; return their number and some scopes that are not empty yet."""
         tokens = await session.rows("drop_tokens", tenant=tenant)
-        few = maintenance.SCOPES_AT_ONCE
-        return len(tokens), await session.rows("tenant_scopes", tenant=tenant, limit=few)
+        limit = maintenance.SCOPES_AT_ONCE
+        return len(tokens), await session.rows("tenant_scopes", tenant=tenant, limit=limit)
 
     @override
     @reading
@@ -325,8 +323,8 @@ class SqlMemoryStore(Part, MemoryStore):
         parts, limit = named(which), bounded(which.get("limit", 1000))
         fixed = [name for name, part in parts.items() if part is not None]
         start = {f"from_{name}": getattr(which.get("after"), name, "") for name in parts}
-        values = {**parts, **start, "limit": limit + 1}  # with the one before
-        # some names are too long for an index; one statement for both is slow on a cluster
+        values = {**parts, **start, "limit": limit + 1}  # `after` itself may be among them
+        # long names are outside the index; one statement for both is slow on a cluster
         queries = ("_".join(["scopes", *fixed]), "long_scopes")
         short, long = await session.several((query, values) for query in queries)
         which["limit"] = limit
@@ -353,7 +351,7 @@ class SqlMemoryStore(Part, MemoryStore):
 
 
 def _statement(query: MemoryQuery) -> str:
-    """Return the name of the statement that answers a query by an index."""
+    """Return the name of the statement whose index fits a query."""
     if query.ids is not None:
         return "visible_memories"
     if query.slots is not None:

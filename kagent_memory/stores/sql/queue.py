@@ -1,4 +1,4 @@
-"""The durable queue: scripts that put in, hand out under a lease, and take back."""
+"""The durable queue: scripts that enqueue, lease and release jobs."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ Candidate: TypeAlias = tuple[Scope, str, int]
 
 
 async def put(session: Transaction, jobs: Sequence[Job]) -> None:
-    """Queue jobs whose scopes' locks are held, each with the queued one of its key, and without
-    events that were taken in, or forgotten, since its caller looked.
+    """Queue jobs, each merged into the queued job of its key.
+
+    Events that were ingested or forgotten in the meantime are left out. The caller holds the
+    scopes' locks.
     """
     for job in jobs:
         checked_job(job)
@@ -49,8 +51,18 @@ async def put(session: Transaction, jobs: Sequence[Job]) -> None:
 async def withdraw(
     session: Transaction, session_id: str | None, everything: bool, events: Set[str]
 ) -> frozenset[str]:
-    """Delete the jobs of a session or of the scope, and take the messages of these events, and of
-    those in them, out of the others; return the latter. The scope's lock is held.
+    """Delete the jobs of a session or scope, and the messages of its events from the other jobs.
+
+    The caller holds the scope's lock.
+
+    Args:
+        session: the transaction.
+        session_id: the session whose jobs to delete, or None.
+        everything: True to delete all jobs of the scope.
+        events: the ids of further events whose messages to remove.
+
+    Returns:
+        The ids of the events in the deleted jobs.
     """
     jobs = {row["id"]: session.codec.job(row) for row in await session.rows("scope_jobs")}
     gone = [id for id, job in jobs.items() if everything or job.session_id == session_id]
@@ -66,29 +78,26 @@ async def withdraw(
 
 
 class JobQueue(Part):
-    """The durable queue of ingestion, and the leases that processes take on common work. The verbs
-    cross scopes.
+    """The durable queue of ingestion, and the leases of processes on shared work.
 
-    Where one database is both, a batch ends its job and queues those that follow in the transaction
-    of its memories.
+    The verbs cross scopes. If memories and queue are in one database, a batch ends its job and
+    queues the follow-on jobs in the transaction of its memories.
     """
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        # the ids of the scopes whose jobs were claimed, as often, the last at the end
+        # the scope ids of claimed jobs, one for each claim, the latest last
         self._served = deque[bytes](maxlen=SERVED)
-        # jobs that could be claimed a moment ago: finding them asks every node of a distributed
-        # database, and reads the whole queue of any; the claim itself decides
+        # recently claimable jobs: finding them reads the whole queue, on every node of a
+        # distributed database; the claim itself decides
         self._due = TTLCache[tuple[tuple[str, str], ...], list[Candidate]](1, DUE_SECONDS)
 
     async def enqueue(self, jobs: Sequence[Job]) -> None:
-        """Queue jobs; return when they are durable. See `Job.key` for coalescing. Crosses
-        scopes.
-        """
+        """Queue jobs durably. See `Job.key` for coalescing. Crosses scopes."""
         if jobs:
             scopes = (job.scope for job in jobs)
             await run(self.database, partial(_enqueue, jobs=jobs), *scopes, write=True)
-            self._due.clear()  # who is new here has their turn next
+            self._due.clear()  # new scopes have their turn next
 
     async def claim(
         self,
@@ -98,20 +107,29 @@ class JobQueue(Part):
         lease_seconds: float,
         exclude: Sequence[tuple[str, str]] = (),
     ) -> Job | None:
-        """Return the oldest job due at `now` whose lease is free and whose scope has no other
-        running job with a live lease, from now on leased to `owner` with a moved fence and one
-        more attempt.
-        Scopes take turns, so that nobody's long queue holds up the others; one that was tried
-        before comes only when no other is due. `exclude`: (provider, model) pairs that this worker
-        cannot resolve. Claimed by compare-and-set; never blocks on another worker. Crosses scopes.
+        """Lease the oldest due job to `owner`, with a new fence and one more attempt.
 
-        Leases begin and end by the database's own clock, so that workers whose clocks differ agree
-        on who holds a job.
+        A job is due if its lease is free and no other job of its scope runs. Scopes take turns, so
+        that a long queue does not block others; jobs tried before come last. Claiming is a
+        compare-and-set and never blocks on another worker. Leases begin and end by the database's
+        clock, so that workers with different clocks agree on who holds a job. Crosses scopes.
+
+        Args:
+            owner: the name of the worker.
+            now: the time by which jobs are due.
+            lease_seconds: the length of the lease.
+            exclude: (provider, model) pairs that this worker cannot resolve.
+
+        Returns:
+            The job, or None if none is due.
+
+        Raises:
+            ConfigurationError: the only jobs due are encrypted with a missing key.
         """
         unreadable: ConfigurationError | None = None
         due = self._due.get(tuple(exclude), [])
         while True:
-            if not due:  # however long it took to try those before
+            if not due:  # trying the former ones may have taken long
                 if unreadable is not None:
                     raise unreadable
                 due = [*await self._claimable(now=now, exclude=exclude)]
@@ -124,12 +142,12 @@ class JobQueue(Part):
                     scope, id=id, fence=fence, owner=owner, now=now, lease_seconds=lease_seconds
                 )
             except ConfigurationError as error:
-                # its key is missing: it waits, and holds up nobody else's
+                # its key is missing: it stays queued and must not block others
                 mine, unreadable = None, error
                 self._served.append(scope.id)
             if mine:
                 self._served.append(scope.id)
-                # one job of a scope runs at a time, and others have their turn first
+                # a scope runs one job at a time
                 due[:] = [other for other in due if other[0] != scope]
                 return mine
 
@@ -137,8 +155,8 @@ class JobQueue(Part):
     async def _claimable(
         self, session: Transaction, *, now: datetime, exclude: Sequence[tuple[str, str]]
     ) -> Sequence[Candidate]:
-        """Return the jobs that could be claimed at this moment: first of scopes that were not
-        served or the longest ago, then the oldest.
+        """Return the claimable jobs: scopes served never or longest ago first, then the
+        oldest job.
         """
         models = ["\x1f".join(pair) for pair in exclude]
         rows = await session.rows(
@@ -148,14 +166,14 @@ class JobQueue(Part):
 
     @writing
     async def _take(self, session: Transaction, scope: Scope, **lease: Any) -> Job | None:
-        """Return the job that a lease is taken on; None when somebody else was first."""
+        """Lease a job and return it, or None if another worker was first."""
         await session.send("lock_scope")
         row = await session.row("take_job", **lease)
         return None if row is None else session.codec.job(row)
 
     @writing
     async def renew(self, session: Transaction, job: Job, *, lease_seconds: float) -> bool:
-        """Prolong the lease to so long from now; False when the fence moved on or the job is
+        """Extend the lease to `lease_seconds` from now; False if the fence moved or the job is
         gone.
         """
         mine = {"id": job.id, "fence": job.fence}
@@ -171,8 +189,14 @@ class JobQueue(Part):
         error: str,
         dead: bool = False,
     ) -> bool:
-        """Give a claimed job back to run later, or bury it as a dead letter, with the `calls`,
-        `tokens`, `attempts` and `failures` of `job`. False when the fence moved on.
+        """Return a claimed job to the queue, or make it a dead letter; False if the fence moved.
+
+        Args:
+            session: the transaction.
+            job: the job, whose `calls`, `tokens`, `attempts` and `failures` are stored.
+            run_after: when to run it again.
+            error: the error of the last attempt.
+            dead: True to make it a dead letter.
         """
         state: JobState = "dead" if dead else "queued"
         released = replace(job, state=state, run_after=run_after, error=error)
@@ -189,12 +213,18 @@ class JobQueue(Part):
         payloads: bool = True,
         **which: Unpack[ScopeQuery],
     ) -> Sequence[Job]:
-        """Return 100 jobs, or as many as `limit` says, oldest first; those of one scope, or of all
-        scopes with this tenant, user and app. Without `payloads` these are left empty, and nobody
-        loads them. Without a scope it crosses scopes.
+        """Return jobs, oldest first.
+
+        Args:
+            session: the transaction.
+            scope: the scope of the jobs; None crosses scopes.
+            state: their state; None: any.
+            id: the id of one job.
+            payloads: False to leave payloads empty and not load them.
+            which: tenant, user and app of the jobs, and `limit` (default: 100).
 
         Raises:
-            InvalidInput: tenant, user or app can be no part of a scope.
+            InvalidInput: tenant, user or app cannot be part of a scope.
         """
         if id is not None and not is_id(id):
             return []
@@ -212,29 +242,36 @@ class JobQueue(Part):
     async def waiting(
         self, session: Transaction, scope: Scope, kind: JobKind, key: str
     ) -> Job | None:
-        """Return the queued job of this kind and key, if there is one."""
+        """Return the queued job of this kind and key, or None."""
         return next(iter(await session.jobs("waiting_job", kind=kind, key=key)), None)
 
     @reading
     async def pending(self, session: Transaction, *, now: datetime) -> PendingJobs:
-        """Count the open jobs and tell the age of the oldest: transcripts and embeddings that
-        are queued or running, and session ends that are due or have failed. Timers,
-        consolidation and dead letters do not count. Crosses scopes.
+        """Count the open jobs, with the age of the oldest.
+
+        These are queued or running transcripts and embeddings, and session ends that are due or
+        have failed; not timers, consolidation or dead letters. Crosses scopes.
         """
         [row] = await session.rows("pending_jobs", now=now)
         return PendingJobs(**row)
 
     @writing
     async def retry(self, session: Transaction, job_id: str, *, now: datetime) -> None:
-        """Queue a dead letter again, as if it had never failed. Raises NotFound when there is no
-        such dead letter.
+        """Queue a dead letter again, as if it had never failed.
+
+        Raises:
+            NotFound: there is no such dead letter.
         """
         if not is_id(job_id) or not await session.rows("retry_job", id=job_id, now=now):
             raise NotFound(f"There is no dead letter {job_id!r}.")
 
     @writing
     async def drop(self, session: Transaction, job_id: str) -> None:
-        """Delete a job that is not running. Raises NotFound when there is none."""
+        """Delete a job that is not running.
+
+        Raises:
+            NotFound: there is no such idle job.
+        """
         if not is_id(job_id) or not await session.rows("drop_job", id=job_id):
             raise NotFound(f"There is no idle job {job_id!r}.")
 
@@ -248,16 +285,17 @@ class JobQueue(Part):
         everything: bool = False,
         event_ids: Collection[str] = (),
     ) -> None:
-        """Delete the jobs of a session, or all of a scope, and take the messages of these events
-        out of the others, running ones too, with all texts that were handed over in them.
+        """Delete the jobs of a session or scope, and the messages of these events from all other
+        jobs, running ones too.
         """
         await session.touch(0)
         await withdraw(session, session_id, everything, frozenset(event_ids))
 
     @writing
     async def lease(self, session: Transaction, name: str, owner: str, *, seconds: float) -> bool:
-        """Take or renew the named lease for `owner`; False while somebody else holds it. It ends
-        by the database's clock. Crosses scopes.
+        """Take or renew a named lease; False while another owner holds it.
+
+        It ends by the database's clock. Crosses scopes.
         """
         return bool(await session.rows("take_lease", name=name, owner=owner, seconds=seconds))
 

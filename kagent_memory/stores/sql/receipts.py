@@ -1,4 +1,4 @@
-"""Receipts of what was forgotten: scripts that add to a chain, and read it."""
+"""Receipts of forgotten memories: scripts that append to a chain and read it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .session import Part, Transaction, reading, writing
 async def add_receipt(
     session: Transaction, kind: str, ids: Sequence[str], *, who: str, now: datetime
 ) -> None:
-    """Add a receipt, the last thing that a transaction does: it acts for the chain afterwards."""
+    """Append a receipt. Call it last: the rest of the transaction acts for the chain."""
     id = chain_id(session.scope.tenant)
     await session.rows("act_for_chain", chain=id)
     [row] = await session.rows("hold_chain", chain=id, key=os.urandom(KEY_BYTES))
@@ -27,7 +27,7 @@ async def add_receipt(
 
 
 class ReceiptStore(Part):
-    """The receipts of what was forgotten. The verbs cross scopes."""
+    """The receipts of forgotten memories. The verbs cross scopes."""
 
     @writing
     async def add(
@@ -40,14 +40,14 @@ class ReceiptStore(Part):
         who: str,
         now: datetime,
     ) -> None:
-        """Add a receipt to the chain of the scope's tenant. Safe with two at once."""
+        """Append a receipt to the chain of the scope's tenant. Concurrent calls are safe."""
         await add_receipt(session, kind, ids, who=who, now=now)
 
     @reading
     async def read(
         self, session: Transaction, chain: str, *, after: int = 0, limit: int = 1000
     ) -> Sequence[Receipt]:
-        """Return the receipts of a chain after this number, in order."""
+        """Return the receipts of a chain with numbers above `after`, in order."""
         rows = await session.rows(
             "receipts", chain=chain, after=bounded(after), limit=bounded(limit)
         )
@@ -55,7 +55,7 @@ class ReceiptStore(Part):
 
     @reading
     async def chain(self, session: Transaction, chain: str) -> ReceiptChain | None:
-        """Return how a chain stands."""
+        """Return the length and head of a chain, or None if there is none."""
         row = await session.row("chain", chain=chain)
         return ReceiptChain(row["length"], row["head"]) if row else None
 

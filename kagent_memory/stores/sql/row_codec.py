@@ -1,9 +1,9 @@
-"""Memories, revisions and jobs as rows, and back: the one place where rows are encrypted.
+"""Conversion of memories, revisions and jobs to rows and back: the only place that encrypts rows.
 
-With keys, the fields of a record that are marked `SEALED` go into one sealed value of its row, and
-their own columns are left empty. What the database must compare is left as a digest keyed by the
-scope's salt, which is sealed itself: the fields that a filter names, the slot, and the content's
-hash. Without keys nothing is changed, and a row that was sealed is refused rather than shown empty.
+With keys, all fields marked `SEALED` of a record go into one sealed value of its row, and their own
+columns are left empty. Values that the database compares (filtered fields, the slot, the content
+hash) are stored as digests keyed by the scope's salt, which is sealed itself. Without keys rows are
+plain, and a sealed row is refused rather than shown empty.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..values import Job
 Row: TypeAlias = Mapping[str, Any]
 
 SALT_BYTES = 16
-_ERROR = "\x1f"  # begins a sealed error
+_ERROR = "\x1f"  # prefix of a sealed error
 
 
 def _columns(record: type, *apart: str) -> Sequence[str]:
@@ -36,19 +36,19 @@ def _columns(record: type, *apart: str) -> Sequence[str]:
 
 
 def sealed_fields(record: type) -> Mapping[str, str | None]:
-    """Return the fields of a record that are encrypted, each with what its column holds then."""
+    """Return sealed field → the value of its own column in a sealed row."""
     marked = (field for field in fields(record) if field.metadata.get("sealed"))
     return {field.name: "" if field.type in ("str", "Text") else None for field in marked}
 
 
 class Table(NamedTuple):
-    """How records of one kind lie in their table.
+    """The table of one kind of record.
 
     Attributes:
-        name: what sealed values are bound to, with the row's key.
-        key: the columns that tell the rows of a scope apart.
+        name: the name that sealed values are bound to, along with the row's key.
+        key: the columns that identify a row within its scope.
         columns: the fields of the record that are columns.
-        sealed: what is sealed in one value, each with what its own column holds then.
+        sealed: sealed column → its value in a sealed row.
     """
 
     name: str
@@ -57,11 +57,11 @@ class Table(NamedTuple):
     sealed: Mapping[str, Any]
 
     def place(self, row: Row) -> bytes:
-        """Return what the sealed value of a row is bound to."""
+        """Return the place that the row's sealed value is bound to."""
         return _place(self.name, *(row[name] for name in self.key))
 
     def values(self, record: object) -> dict[str, Any]:
-        """Return a record by its columns."""
+        """Return column → value of a record."""
         return {name: getattr(record, name) for name in self.columns}
 
 
@@ -79,15 +79,15 @@ FILTERED = sorted(MEMORIES.sealed.keys() & {*_columns(Filter)})
 class RowCodec:
     """Encode and decode the rows of one scope in one transaction.
 
-    Every decoding method raises ConfigurationError where a key is missing or differs from what it
-    was, and StoreError where a row was altered or stood in another place.
+    Every decoding method raises ConfigurationError if a key is missing or differs from the
+    original, and StoreError if a row was altered or moved.
 
     Args:
-        ring: the keys; None: nothing is sealed, and what is sealed is refused.
-        scope: whose rows.
+        ring: the keys; None: rows are plain, and sealed ones are refused.
+        scope: the scope of the rows.
 
     Attributes:
-        key: the scope's salt, which digests are keyed by; empty until it was read.
+        key: the scope's salt, the key of its digests; empty until read.
     """
 
     def __init__(self, ring: KeyRing | None, scope: Scope) -> None:
@@ -99,24 +99,24 @@ class RowCodec:
     # -- scopes ---------------------------------------------------------------------------------
 
     def salt(self, row: Row) -> bytes:
-        """Return the salt of a scope's row; later digests are keyed by it."""
+        """Return the salt of a scope's row; it keys later digests."""
         stored = bytes(row["salt"])
         self._is_salt_sealed = len(stored) != SALT_BYTES
         self.key = self._open(stored, b"salt") if self._is_salt_sealed else stored
         return self.key
 
     def sealed_salt(self, salt: bytes | None = None) -> bytes:
-        """Return a salt, or a new one, as a scope's row keeps it."""
+        """Return a salt, or a new one, as stored in the row of a scope."""
         if salt is not None:
             self.key, self._is_salt_sealed = salt, self.ring is not None
         return self._seal(salt or os.urandom(SALT_BYTES), b"salt")
 
     def sealed_index(self, packed: bytes) -> bytes:
-        """Return a packed index as it is kept."""
+        """Return a packed index as stored."""
         return self._seal(packed, b"index")
 
     def index(self, stored: bytes) -> bytes:
-        """Return the packed index that was kept as these bytes."""
+        """Return the packed index from its stored bytes."""
         return self._open(stored, b"index") if stored[:1] == FORMAT else stored
 
     # -- memories -------------------------------------------------------------------------------
@@ -130,13 +130,13 @@ class RowCodec:
     def memory_values(
         self, memory: Memory, texts: codec.Texts, *, touched: int, postings: bytes | None = None
     ) -> dict[str, Any]:
-        """Return a memory as the columns of its row.
+        """Return the columns of a memory's row. The scope's salt must have been read.
 
         Args:
-            memory: which; the scope's salt was read.
+            memory: the memory.
             texts: its prepared texts.
             touched: the version of the scope that writes it.
-            postings: its index terms; None: the row's stay.
+            postings: its index terms; None keeps those of the row.
         """
         values = MEMORIES.values(memory) | {
             "metadata": dict(memory.metadata),
@@ -155,12 +155,12 @@ class RowCodec:
         return self._sealed(MEMORIES, values) | digests
 
     def entry(self, row: Row) -> Entry:
-        """Return what the index holds of a row of `indexed`."""
+        """Return the index entry of a row of `indexed`."""
         row = self.with_terms(row)
         return Entry(**{name: row[name] for name in Entry._fields})
 
     def with_terms(self, row: Row) -> Row:
-        """Return a memory's row with its index terms, and what the index reads of its texts."""
+        """Return a row with its index terms and the other indexed values decrypted."""
         if not row["is_sealed"]:
             return row
         opened = self._open(row["postings"], _place("postings", row["id"]))
@@ -177,7 +177,7 @@ class RowCodec:
         return Revision(**values)
 
     def revision_values(self, revision: Revision) -> dict[str, Any]:
-        """Return a revision as the columns of its row."""
+        """Return the columns of a revision's row."""
         before = revision.before and codec.to_snapshot(revision.before)
         return self._sealed(REVISIONS, {**REVISIONS.values(revision), "before": before})
 
@@ -190,7 +190,7 @@ class RowCodec:
         return Job(scope=self._scope, **values)
 
     def job_values(self, job: Job) -> dict[str, Any]:
-        """Return a job as the columns of its row."""
+        """Return the columns of a job's row."""
         values = JOBS.values(job) | {"payload": dict(job.payload)}
         if job.error and self.ring is not None:
             values["error"] = _ERROR + self._seal(job.error.encode(), _place("error", job.id)).hex()
@@ -202,18 +202,18 @@ class RowCodec:
         return blake2b(data, key=self.key, digest_size=16, person=kind.encode()).digest()
 
     def hashes(self, hashes: Sequence[bytes]) -> list[bytes]:
-        """Return content hashes as the scope's rows keep them."""
+        """Return content hashes as stored in the scope's rows."""
         if self.ring is None or not self._is_salt_sealed:
             return [*hashes]
         return [self._digest("content", hash) for hash in hashes]
 
     def slots(self, slots: Iterable[str]) -> list[str]:
-        """Return what the rows that fill these slots may hold, plain or sealed."""
+        """Return slots as rows may store them, plain or as digests."""
         plain = [*dict.fromkeys(slots)]
         return [*plain, *self.digests({"slot": plain}).get("slot", ())]
 
     def digests(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the digests of values that the database compares, where rows are sealed."""
+        """Return name → digest of values that the database compares; {} without keys."""
         if self.ring is None or not self.key:
             return {}
         return {name: self._digests(name, value) for name, value in values.items()}
@@ -239,7 +239,7 @@ class RowCodec:
         return data if self.ring is None else self.ring.seal(data, self._scope.id, place)
 
     def _sealed(self, table: Table, values: Row) -> dict[str, Any]:
-        """Return the columns of a row, sealed where rows are."""
+        """Return the columns of a row, sealed if there are keys."""
         if self.ring is None:
             return {**values, "sealed": None}
         said = _json({name: values[name] for name in table.sealed})
@@ -251,14 +251,14 @@ class RowCodec:
         return self.ring.open(bytes(sealed), self._scope.id, place)
 
     def opened(self, table: Table, row: Row) -> dict[str, Any]:
-        """Return the fields of a record as its row holds them, opened where they are sealed."""
+        """Return field → value of a record from its row, decrypted if sealed."""
         if row["sealed"] is not None:
             row = {**row, **json.loads(self._open(row["sealed"], table.place(row)))}
         return {name: row[name] for name in table.columns}
 
 
 def to_scope(row: Row) -> Scope:
-    """Return the scope of a row with its texts."""
+    """Return the scope of a row with its names."""
     return Scope(row["tenant"], row["user_id"], row["app"])
 
 
@@ -268,7 +268,7 @@ def _place(*parts: object) -> bytes:
 
 def _canonical(value: object) -> str:
     if isinstance(value, float) and value.is_integer():
-        value = int(value)  # a filter takes 1 and 1.0 for the same
+        value = int(value)  # to a filter 1 equals 1.0
     return json.dumps(value, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
 
 

@@ -1,4 +1,4 @@
-"""A scope that is searched by its index in memory."""
+"""A view of a scope on its cached index."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 class ScopeView(View):
-    """A scope whose index is kept in memory between searches.
+    """A view of a scope whose index is cached between searches.
 
     Args:
-        store: that it is read from.
-        cached: what is kept of the scope.
-        matching: the ids that the filter lets through; None: all.
-        filter: which memories are searched.
-        now: the time.
-        trusted: nobody was asked yet whether the index is up to date; the first read does.
+        store: the store to read from.
+        cached: the cached scope.
+        matching: the ids that pass the filter; None: all.
+        filter: the filter of the search.
+        now: the time of the search.
+        trusted: True if the index has not been checked against the store; the first read checks it.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class ScopeView(View):
         )
         self._store, self._reads, self._cached = store, store.index_reads, cached
         self._trusted = cached.stand if trusted else None
-        self._searched_vectors = False  # before anybody was asked
+        self._searched_vectors = False  # before the index was checked
 
     @override
     async def nearest_rows(

@@ -1,8 +1,8 @@
-"""Sessions of transaction scripts: named statements with bound values, and nothing else.
+"""Sessions of transaction scripts, which run named statements with bound values and nothing else.
 
-The scripts are written once for all dialects. An adapter supplies a `Session` for the length of one
-transaction, which encodes the values (lists, times, JSON) as its driver wants them; scripts run
-their statements by a `Transaction`, which knows whose rows they are.
+Scripts are shared by all dialects. An adapter supplies a `Session` for one transaction and encodes
+the values (lists, times, JSON) for its driver; scripts run their statements through a
+`Transaction`, which adds the scope.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Values: TypeAlias = Mapping[str, Any]
 Query: TypeAlias = tuple[str, Values]
-"""The name of a statement, and its values."""
+"""The name of a statement and its values."""
 _STATES: Mapping[object, str | None] = {False: None, True: None, "only": "superseded"}
 
 
@@ -35,33 +35,35 @@ class Session(Protocol):
     """One transaction of one connection.
 
     Attributes:
-        half: the numbers of the vectors that statements give as bytes.
-        ring: the keys that rows are encrypted with; None: they are not.
+        half: the type of the numbers in vectors that statements return as bytes.
+        ring: the keys that encrypt rows; None: rows are plain.
     """
 
     half: np.dtype[np.float16]
     ring: KeyRing | None
 
     async def execute(self, *queries: Query) -> Sequence[Sequence[Row]]:
-        """Run named queries in this order, in as few round trips as the driver can, and return the
-        rows of each. They are decoded: aware UTC datetimes, lists, dicts for JSON objects, str ids.
-        The value `space` is the number of the embedding space whose vectors a statement is about.
+        """Run named queries in order, in as few round trips as the driver can; return their rows.
+
+        Values are decoded: aware UTC datetimes, lists, dicts for JSON objects, str ids. The value
+        `space` is the number of the embedding space whose vectors a statement accesses.
         """
         ...
 
     async def send(self, *queries: Query) -> None:
-        """Run named statements as fast as the driver can; their errors may show at the next
-        answer, or at the transaction's end.
+        """Run named statements as fast as the driver can.
+
+        Errors may be raised as late as the next answer or the end of the transaction.
         """
         ...
 
 
 class Transaction:
-    """The statements of one script, each with the id of the scope that they are about.
+    """The statements of one script, each with the id of its scope.
 
     Args:
-        session: runs them.
-        scope: whose rows; None: the script crosses scopes.
+        session: runs the statements.
+        scope: the scope of the rows; None: the script crosses scopes.
     """
 
     def __init__(self, session: Session, scope: Scope | None = None) -> None:
@@ -80,28 +82,28 @@ class Transaction:
         return rows
 
     async def row(self, query: str, /, **values: Any) -> Row | None:
-        """Return the first row of the named query; None where it has none."""
+        """Return the first row of the named query, or None."""
         return next(iter(await self.rows(query, **values)), None)
 
     async def ids(self, query: str, /, **values: Any) -> list[str]:
-        """Return the ids of the memories that the named query finds."""
+        """Return the memory ids in the rows of the named query."""
         return [row["id"] for row in await self.rows(query, **values)]
 
     async def memories(self, query: str, /, **values: Any) -> list[Memory]:
-        """Return the memories that the named query finds."""
+        """Return the memories of the named query."""
         return [self.codec.memory(row) for row in await self.rows(query, **values)]
 
     async def revisions(self, query: str, /, **values: Any) -> list[Revision]:
-        """Return the revisions that the named query finds."""
+        """Return the revisions of the named query."""
         return [self.codec.revision(row) for row in await self.rows(query, **values)]
 
     async def jobs(self, query: str, /, **values: Any) -> list[Job]:
-        """Return the jobs that the named query finds, of any scope."""
+        """Return the jobs of the named query, in any scope."""
         rows = await self.rows(query, **values)
         return [RowCodec(self.session.ring, to_scope(row)).job(row) for row in rows]
 
     async def wholes(self, ids: Iterable[str]) -> dict[str, Whole]:
-        """Return these memories by their ids, in the order of these: see `MemoryStore.whole`."""
+        """Return id → memory with its history, in the order of `ids`: see `MemoryStore.whole`."""
         if not (ids := known(ids)):
             return {}
         memories = await self.memories("stored_memories", ids=ids)
@@ -111,9 +113,7 @@ class Transaction:
         return {memory.id: Whole(memory, tuple(histories[memory.id])) for memory in memories}
 
     async def read_salt(self) -> bytes:
-        """Let the codec know the scope's salt, which digests are keyed by; empty: there is none
-        yet.
-        """
+        """Return the scope's salt, the key of the codec's digests; empty for a new scope."""
         if not self.codec.key and (row := await self.row("scope_row")):
             self.codec.salt(row)
         return self.codec.key
@@ -121,18 +121,21 @@ class Transaction:
     async def filter_values(
         self, filter: Filter, now: datetime, *, sources: bool = False
     ) -> dict[str, Any]:
-        """Return what every statement with a filter takes: the time, and each condition or None.
+        """Return the values of a statement with a filter: the time, and each condition or None.
 
-        `sources`: kept turns too.
+        Args:
+            filter: the filter.
+            now: the time.
+            sources: True to include kept turns.
         """
-        given = asdict(filter)
-        state = given.pop("superseded")
-        values = {name: None if value in ((), {}) else value for name, value in given.items()}
+        conditions = asdict(filter)
+        state = conditions.pop("superseded")
+        values = {name: None if value in ((), {}) else value for name, value in conditions.items()}
         values["state"] = _STATES.get(state, state)
         compared = {name: values[name] for name in FILTERED}
         digests: Values = {}
         if any(value is not None for value in compared.values()):
-            # without keys too: what cannot be seen must not be told as not there
+            # without keys too: a sealed scope is refused rather than shown empty
             await self.read_salt()
             digests = self.codec.digests(compared)
         values |= {f"sealed_{name}": digests.get(name) for name in FILTERED}
@@ -140,7 +143,7 @@ class Transaction:
         return {**values, "now": now}
 
     async def touch(self, step: int) -> None:
-        """Take the scope's lock, make its row if there is none, and move its version by `step`."""
+        """Lock the scope, creating its row if needed, and move its version by `step`."""
         await self.send("touch_scope", **self.touching(step))
 
     def touching(self, step: int) -> dict[str, Any]:
@@ -153,33 +156,34 @@ class Transaction:
         }
 
     async def several(self, queries: Iterable[Query]) -> Sequence[Sequence[Row]]:
-        """Return the rows of several named queries, asked in as few round trips as possible."""
-        asked = [(query, {**self._own, **values}) for query, values in queries]
-        return await self.session.execute(*asked)
+        """Return the rows of several named queries, in as few round trips as possible."""
+        scoped = [(query, {**self._own, **values}) for query, values in queries]
+        return await self.session.execute(*scoped)
 
     async def send(self, query: str, /, **values: Any) -> None:
-        """Run the named statement, without waiting for an answer where the driver can."""
+        """Run the named statement without waiting for its answer if the driver can."""
         await self.run_many(query, [values])
 
     async def run_many(self, query: str, sets: Iterable[Values], /, **values: Any) -> None:
-        """Run the named statement once for each set of values, which come to those of all, as fast
-        as the driver can.
+        """Run the named statement once for each set of values, as fast as the driver can.
+
+        `values` are added to every set.
         """
         own = {**self._own, **values}
         await self.session.send(*((query, {**own, **values}) for values in sets))
 
 
 Script: TypeAlias = Callable[[Session], Coroutine[Any, Any, T]]
-"""What a transaction does; arguments of its own are bound to it."""
+"""The work of one transaction, with its own arguments bound."""
 
 
 class Database(Protocol):
-    """Runs scripts, which wait for nothing but their session.
+    """A database that runs scripts, which wait for nothing but their session.
 
     Attributes:
-        has_nearest: whether statements search vectors.
-        ring: the keys that rows are encrypted with; None: they are not.
-        trouble: what is wrong with the server that should answer, while another one does.
+        has_nearest: True if statements can search vectors.
+        ring: the keys that encrypt rows; None: rows are plain.
+        trouble: the trouble of the preferred server while another one answers, else None.
     """
 
     has_nearest: bool
@@ -187,19 +191,21 @@ class Database(Protocol):
     trouble: str | None = None
 
     def run(self, script: Script[T], scope: Scope | None, *, write: bool) -> Coroutine[Any, Any, T]:
-        """Run a script: where it may write, in one transaction, committed when it returns and
-        rolled back whole when it raises; again where the database asks for it.
+        """Run a script and return its result.
+
+        A script that writes is one transaction, committed when it returns and rolled back when it
+        raises. The script is run again if the database requires it.
 
         Args:
-            script: what is run.
-            scope: the one that the engine holds it to where it can; None: it is one of maintenance,
-                which crosses scopes.
-            write: whether it may write.
+            script: the script.
+            scope: the scope that the engine restricts it to, if it can; None: maintenance, which
+                crosses scopes.
+            write: True if the script may write.
         """
         ...
 
     async def erase(self) -> None:
-        """Leave nothing behind of what was deleted, where the engine keeps a log of it."""
+        """Remove deleted data from the engine's log, if it keeps one."""
 
     async def close(self) -> None:
         """Release everything; closing twice is harmless."""
@@ -207,11 +213,11 @@ class Database(Protocol):
 
 
 class Part:
-    """A part of a store that one database keeps, whose methods are transaction scripts.
+    """A part of a store in one database, whose methods are transaction scripts.
 
     Attributes:
-        database: takes writes.
-        reads: answers reads.
+        database: the database for writes.
+        reads: the database for reads.
     """
 
     def __init__(self, database: Database) -> None:
@@ -227,7 +233,7 @@ async def run(
     *scopes: Scope,
     write: bool,
 ) -> T:
-    """Run a script for the first of the scopes, restricted to it where it is the only one."""
+    """Run a script for the first of the scopes, restricted to it if it is the only one."""
     scope = scopes[0] if scopes else None
     only = scope if len({*scopes}) == 1 else None
     return await database.run(
@@ -261,6 +267,6 @@ def _verbs(
 
 
 reading = _verbs(write=False)
-"""Make a method of a script that changes nothing, run for the scope that it is given."""
+"""Turn a read-only script into a method that runs it for the scope in its first argument."""
 writing = _verbs(write=True)
-"""Make a method of a script that is one transaction, run for the scope that it is given."""
+"""Turn a script into a method that is one transaction, for the scope in its first argument."""

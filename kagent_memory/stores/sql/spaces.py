@@ -1,6 +1,4 @@
-"""The embedding spaces of one database: their tables are made, replaced and dropped, safely with
-several at once.
-"""
+"""The embedding spaces of one database: create, replace and drop them, safe for concurrent use."""
 
 from __future__ import annotations
 
@@ -17,17 +15,17 @@ from .session import Database, Part, Transaction, reading, writing
 
 
 class SqlEmbeddingSpaces(Part, EmbeddingSpaces):
-    """The embedding spaces of one database, by transaction scripts."""
+    """The embedding spaces of one database."""
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
         self._dimensions: dict[int, int] = {}
 
     async def dimensions_of(self, space_number: int) -> int:
-        """Return the width of an embedding space.
+        """Return the dimensions of an embedding space.
 
         Raises:
-            InvalidInput: there is none of this number.
+            InvalidInput: there is no embedding space of this number.
         """
         if space_number not in self._dimensions:
             self._dimensions[space_number] = (await self.numbered(space_number)).dimensions
@@ -63,7 +61,7 @@ class SqlEmbeddingSpaces(Part, EmbeddingSpaces):
     async def finish_replacing(self, session: Transaction, number: int) -> None:
         if not await session.rows("finish_embedding_space", number=number):
             raise Conflict(
-                "Another embedder was chosen meanwhile to replace the current one; nothing was "
+                "Another embedder was chosen meanwhile to replace the current one. Nothing was "
                 "changed."
             )
         await session.send("retire_embedding_spaces", number=number)
@@ -84,7 +82,7 @@ class SqlEmbeddingSpaces(Part, EmbeddingSpaces):
 
 
 async def embedding_spaces(session: Transaction) -> Sequence[EmbeddingSpace]:
-    """Return all embedding spaces but the dropped ones, oldest first."""
+    """Return all embedding spaces except dropped ones, oldest first."""
     return [
         EmbeddingSpace(
             **dict[str, Any](row, probe=row["probe"] and np.frombuffer(row["probe"], "<f4"))
@@ -102,7 +100,11 @@ async def erase_vectors(
 
 
 async def require_space(session: Transaction, number: int) -> None:
-    """Raise InvalidInput where there is no embedding space of this number."""
+    """Check that an embedding space exists.
+
+    Raises:
+        InvalidInput: there is none of this number.
+    """
     if all(space.number != number for space in await embedding_spaces(session)):
         raise InvalidInput(f"There is no embedding space {number} here.")
 
@@ -116,12 +118,12 @@ def _named(spaces: Sequence[EmbeddingSpace], name: str, dimensions: int) -> Embe
 async def _registered(
     session: Transaction, name: str, dimensions: int, probe: Vector | None, state: SpaceState
 ) -> EmbeddingSpace:
-    """Return the embedding space of this name and width, made with its table if it is new."""
+    """Return the embedding space of this name and width; create it and its table if needed."""
     packed = None if probe is None else np.asarray(probe, "<f4").tobytes()
     values = {"name": name, "dimensions": dimensions, "probe": packed, "state": state}
     is_new = False
     while (space := _named(await embedding_spaces(session), name, dimensions)) is None:
-        # none where another one was added at the same time, which was waited for
+        # no row if another transaction added a space meanwhile: read again
         is_new = bool(await session.rows("insert_embedding_space", **values))
     if is_new:
         await session.rows("make_vectors", space=space.number, width=dimensions)

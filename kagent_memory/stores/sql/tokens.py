@@ -15,16 +15,22 @@ class TokenStore(Part):
 
     @writing
     async def add(self, session: Transaction, token: Token) -> None:
-        """Keep a token; durable when it returns."""
+        """Store a token durably."""
         await session.send("insert_token", **asdict(token))
 
     @reading
     async def find(self, session: Transaction, *, digest: str | None = None) -> Sequence[Token]:
-        """Return all tokens, oldest first, expired ones too; with `digest` the one that has it."""
+        """Return the tokens, expired ones too, oldest first; only the one with `digest` if
+        given.
+        """
         return [Token(**row) for row in await session.rows("tokens", digest=digest)]
 
     @writing
     async def drop(self, session: Transaction, token_id: str) -> None:
-        """Revoke a token at once. Raises NotFound when there is none."""
+        """Revoke a token at once.
+
+        Raises:
+            NotFound: there is no such token.
+        """
         if not await session.rows("drop_token", id=token_id):
             raise NotFound(f"There is no token {token_id!r}.")

@@ -1,6 +1,4 @@
-"""Writing one batch, whole or not at all, the counters beside the memories, and memories of another
-store.
-"""
+"""Write scripts: a batch in one transaction, usage counters, and memories of another store."""
 
 from __future__ import annotations
 
@@ -21,9 +19,9 @@ from .session import Row, Transaction
 from .spaces import erase_vectors
 
 Stone: TypeAlias = tuple[str, str]
-"""The kind and the key of a tombstone."""
+"""The kind and key of a tombstone."""
 MATCHED: Final = frozenset[State](("active", "quarantined", "short_term"))
-"""States in which a memory is united with one that says the same."""
+"""States in which a memory is merged with an equal one."""
 
 
 async def apply(session: Transaction, batch: Batch, *, now: datetime) -> Applied:
@@ -52,7 +50,7 @@ async def apply(session: Transaction, batch: Batch, *, now: datetime) -> Applied
     )
     await _note_work(session, batch, now)
     embedders = await _put_vectors(session, batch.space_number, plan, met["written_spaces"])
-    # last: the database works on the vectors meanwhile
+    # last: the database processes the vectors meanwhile
     await _write(session, plan, batch.texts, version)
     follow_on = (embed_job(session.scope, now, name) for name in embedders)
     await put(session, [*batch.jobs, *follow_on])
@@ -60,8 +58,9 @@ async def apply(session: Transaction, batch: Batch, *, now: datetime) -> Applied
 
 
 async def _met(session: Transaction, batch: Batch, salt: bytes) -> Mapping[str, Sequence[Row]]:
-    """Return the rows that a batch meets, by the statements that find them, each asked only where
-    the batch needs it; the scope's lock is held.
+    """Return query → rows that a batch depends on, running only the queries that it needs.
+
+    The caller holds the scope's lock.
     """
     memories = [change.memory for change in batch.changes]
     named = {*batch.vectors, *batch.reinforced, *(memory.id for memory in memories)}
@@ -82,18 +81,18 @@ async def _met(session: Transaction, batch: Batch, salt: bytes) -> Mapping[str, 
     }
     needed = [(query, values) for query, values in queries.items() if any(values.values())]
     answers = await session.several(needed)
-    asked = {query: rows for (query, _), rows in zip(needed, answers, strict=True)}
-    return {**dict.fromkeys(queries, ()), **asked}
+    answered = {query: rows for (query, _), rows in zip(needed, answers, strict=True)}
+    return {**dict.fromkeys(queries, ()), **answered}
 
 
 def lists(pairs: Iterable[tuple[str | None, str]], *names: str) -> dict[str, Any]:
-    """Return pairs as the lists that statements take side by side, each by its name."""
+    """Return pairs as parallel lists, by the parameter names of a statement."""
     distinct = list(dict.fromkeys(pairs))
     return {name: [pair[place] for pair in distinct] for place, name in enumerate(names)}
 
 
 async def _note_work(session: Transaction, batch: Batch, now: datetime) -> None:
-    """End the batch's job, add up its costs, and note its events as taken in."""
+    """End the batch's job, add its costs, and record its events as ingested."""
     if batch.calls or batch.tokens:
         await session.send("add_costs", calls=batch.calls, tokens=batch.tokens)
     if batch.job is not None:
@@ -107,17 +106,17 @@ async def _note_work(session: Transaction, batch: Batch, now: datetime) -> None:
 async def _put_vectors(
     session: Transaction, number: int | None, plan: Plan, spaces: Sequence[Row]
 ) -> Sequence[str]:
-    """Write the plan's vectors, and erase those of memories that say something else now.
+    """Write the plan's vectors, and erase those of reworded memories.
 
     Returns:
-        The names of the embedders that must embed the same as well.
+        The names of further embedders that must embed the same memories.
     """
     if plan.reworded:
         await erase_vectors(session, ids=plan.reworded)
     if not plan.vectors:
         return ()
     if any(space["is_own"] for space in spaces):
-        if plan.vectors.keys() - plan.standing.keys():  # their memories are not written
+        if plan.vectors.keys() - plan.standing.keys():  # vectors of memories that are not written
             await session.send("mark_vectors")
         rows = [{"id": id, "embedding": vector} for id, vector in sorted(plan.vectors.items())]
         await session.run_many("put_vector", rows, space=number)
@@ -201,7 +200,7 @@ async def _outcomes(
     ids = [whole.memory.id for whole in memories]
     met = await session.memories("met_memories", ids=ids, hashes=hashes)
     present = {memory.id for memory in met}
-    # not those of a session alone
+    # not short-term memories of one session
     equal = {texts.identity(memory) for memory in met if memory.state == "active"}
     stones = [tombstones_of(whole, salt) for whole in memories]
     rows = await session.rows("tombstoned", **lists(set[Stone]().union(*stones), "kinds", "keys"))
