@@ -52,8 +52,8 @@ async def merge(
     page = await memories.list(scope, order="newest", limit=MAX_MERGED, now=now)
     recent = list(filter(may_merge, page.memories))
     near = await neighbours(await memories.view(scope, now=now), vectors, recent)
-    ids = {memory.id: None for memory in recent}
-    ids |= {memory.id: None for alike in near.values() for memory, _ in alike}
+    ids = {memory.id for memory in recent}
+    ids |= {memory.id for alike in near.values() for memory, _ in alike}
     bound = {
         id
         for space in await memories.spaces.all()

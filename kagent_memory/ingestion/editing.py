@@ -1,6 +1,4 @@
-"""Pure decisions behind add, edit, pin and undo: the bounds of a fact, and how a stored memory
-changes by hand.
-"""
+"""Check facts, and compute how a memory changes by add, edit, pin and undo, without a store."""
 
 from __future__ import annotations
 
@@ -16,36 +14,35 @@ from pydantic import ValidationError
 from ..checks import DEEPEST, checked_key, checked_text, faults, fields_adapter, json_text, too_deep
 from ..errors import Conflict, InvalidInput, NotFound
 from ..records import Change, Fact, Memory, Message, Revision, new_id
-from ..redaction import masked_id
+from ..redaction import Redactor, masked_id
 from ..redaction import redact as mask_secrets
 from ..redaction.personal_data import PersonalDataRefused
 from ..retention.lifecycle import revised
 from ..stores.codec import expiry, renewed
 
-# strict: nothing is taken for another type, such as a number for a time
+# strict: no value is converted, such as a number to a time
 _FACT = fields_adapter("Fact", get_type_hints(Fact, include_extras=True), strict=True)
-Redactor = Callable[[str], str]
 Read = TypeVar("Read")
 TOO_DEEP = f"The metadata is nested too deep; a value may have at most {DEEPEST} levels."
 
 
 def checked_session_id(session_id: str) -> str:
-    """Return a session's id, masked.
+    """Return a session's id with secrets masked.
 
     Raises:
-        InvalidInput: it is not text, or too long.
+        InvalidInput: the id is not a text, or too long.
     """
     return masked_id(checked_key(session_id, "The session id"))
 
 
 def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
-    """Return the fact as it may be stored: whole, within bounds, secrets masked.
+    """Return a fact with all fields checked and secrets masked.
 
     Raises:
-        InvalidInput: says which part does not fit, and the bound.
+        InvalidInput: a field does not fit; the message names it and its limit.
     """
-    given = item if isinstance(item, Fact) else Fact(text=item)
-    fact = replace(given, **fitting(_FACT.validate_python, given, "The fact's"))
+    fact = item if isinstance(item, Fact) else Fact(text=item)
+    fact = replace(fact, **fitting(_FACT.validate_python, fact, "The fact's"))
     for event_id in fact.event_ids:
         checked_key(event_id, "An event id")
 
@@ -78,15 +75,15 @@ def _checked_content(text: str, max_bytes: int) -> str:
 
 
 def fitting(read: Callable[[Mapping[str, Any]], Read], value: Fact | Message, what: str) -> Read:
-    """Return a record as `read` makes it of its fields, in which any sequence is a tuple.
+    """Return the result of `read` for the fields of a record, with sequences as tuples.
 
     Raises:
-        InvalidInput: names the first field that does not fit.
+        InvalidInput: a field does not fit; the message names the first one.
     """
     values = {field.name: getattr(value, field.name) for field in fields_of(value)}
-    for name, given in values.items():
-        if isinstance(given, Sequence) and not isinstance(given, (str, bytes, bytearray)):
-            values[name] = tuple(cast("Sequence[object]", given))
+    for name, field in values.items():
+        if isinstance(field, Sequence) and not isinstance(field, (str, bytes, bytearray)):
+            values[name] = tuple(cast("Sequence[object]", field))
     try:
         return read(values)
     except ValidationError as error:
@@ -109,41 +106,41 @@ def kept_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact | N
 
 
 def edited(
-    memory: Memory, given: Mapping[str, Any], *, now: datetime, max_bytes: int, redact: Redactor
+    memory: Memory, changes: Mapping[str, Any], *, now: datetime, max_bytes: int, redact: Redactor
 ) -> Memory:
-    """Return the memory after an edit: one revision further; a new TTL counts from now.
+    """Return the next revision of a memory after an edit; a new TTL counts from now.
 
-    A memory that is no longer pinned and would have expired by now gets its whole TTL again.
+    An expired memory that is unpinned gets its whole TTL again.
 
     Args:
-        memory: as it is.
-        given: the arguments of `Memories.edit` and `pin` that set something.
-        now: when it is edited.
-        max_bytes: of the content, and of the metadata.
+        memory: the current memory.
+        changes: the arguments of `Memories.edit` and `pin` that are set.
+        now: the time of the edit (aware UTC).
+        max_bytes: the longest content and metadata, each in bytes of UTF-8.
         redact: masks secrets.
 
     Raises:
         InvalidInput: a new value does not fit.
     """
-    # what stays was checked when it came, perhaps through an interface with other bounds
-    fields = {name: value for name, value in given.items() if name != "content"}
-    fact = Fact(text=given.get("content", "stays"), **fields)
+    # unchanged fields were checked when they were added, perhaps with other bounds
+    fields = {name: value for name, value in changes.items() if name != "content"}
+    fact = Fact(text=changes.get("content", "stays"), **fields)
     whole = checked_fact(fact, max_bytes=max_bytes, redact=redact)
     values = {name: getattr(whole, name) for name in fields}
-    if "content" in given:
+    if "content" in changes:
         values |= {"content": whole.text, "explicit": True, "said_at": now}
     has_ended = memory.expires_at is not None and memory.expires_at <= now
-    is_unpinned = memory.pinned and given.get("pinned") is False
-    if "ttl_days" in given or (has_ended and is_unpinned):
+    is_unpinned = memory.pinned and changes.get("pinned") is False
+    if "ttl_days" in changes or (has_ended and is_unpinned):
         values["expires_at"] = expiry(values.get("ttl_days", memory.ttl_days), now)
     return revised(memory, now=now, **values)
 
 
 def superseding(old: Memory, new: Memory, *, now: datetime, who: str, why: str) -> list[Change]:
-    """Return the changes by which a new memory takes an old one's place, which becomes history.
+    """Return the changes that let a new memory supersede an old one, which becomes history.
 
-    The new one fills the old one's slot and has its category where it names none of its own, so
-    that it stands against what was said before.
+    The new memory takes over the slot and category of the old one unless it has its own, so that
+    later facts are compared with it.
     """
     group = new_id(now)
     if not (new.subject and new.attribute):
@@ -158,10 +155,9 @@ def superseding(old: Memory, new: Memory, *, now: datetime, who: str, why: str) 
 
 
 def last_change(history: Sequence[Revision]) -> Revision | None:
-    """Return the last change of a memory that is not undone; None if nothing is left.
+    """Return the last change of a memory that is not undone, or None.
 
-    An undo is itself in the history, and takes the change before it off: undoing twice goes two
-    changes back.
+    An undo is a revision too: undoing twice goes two changes back.
     """
     standing: list[Revision] = []
     for revision in history:
@@ -180,22 +176,20 @@ def taken_back(
     now: datetime,
     who: str,
 ) -> list[Change]:
-    """Return the changes that undo one decision: what it changed is restored, what it added
-    retires.
+    """Return the changes that undo one decision: restore what it changed, retire what it added.
 
-    A restored memory that would be expired lives on by its own TTL, a short-term one its hours
-    anew.
+    An expired memory is restored with a new term: its TTL, or its hours if it is short-term.
 
     Args:
-        revisions: of one decision.
-        current: the memories that it changed, as they are; those that have expired are left out.
+        revisions: the revisions of one decision.
+        current: the changed memories as they are now, by id, without expired ones.
         standing: the `last_change` of each of these memories.
-        now: when it is undone.
-        who: for the history.
+        now: the time of the undo (aware UTC).
+        who: the author in the history.
 
     Raises:
-        NotFound: what the decision changed was erased meanwhile.
-        Conflict: a memory was changed again since, has expired or was erased.
+        NotFound: the changed memories were deleted meanwhile.
+        Conflict: a memory was changed again since, has expired or was deleted.
     """
     if any(revision.final for revision in revisions):
         raise Conflict(
@@ -235,7 +229,7 @@ def _restored(
         return revised(row, now=now, state="superseded", valid_to=now)
     before = replace(revision.before, revision=row.revision + 1)
     if before.expires_at is not None and before.expires_at <= now and not before.pinned:
-        # its TTL is the one that it has once it is promoted; its hours begin anew
+        # a short-term memory restarts its hours; its TTL counts only once it is promoted
         if before.state == "short_term":
             return replace(before, expires_at=now + (before.expires_at - before.created_at))
         return renewed(before, now)
@@ -269,12 +263,12 @@ def _checked_metadata(
 
 
 def _masked(value: Any, redact: Redactor, name: str = "") -> Any:
-    """Mask every text in a value, also secrets that only the name beside them gives away."""
+    """Mask every text in a value, including secrets that only their key gives away."""
     if isinstance(value, str):
         text = redact(checked_text(value, "The metadata"))
-        beside = redact(f'{name}="{text}"')
-        told = beside.removeprefix(f'{name}="')
-        return told.removesuffix('"') if name and told != beside else text
+        named = redact(f'{name}="{text}"')
+        value = named.removeprefix(f'{name}="')
+        return value.removesuffix('"') if name and value != named else text
     if isinstance(value, list):
         return [_masked(item, redact, name) for item in cast("list[Any]", value)]
     if isinstance(value, dict):

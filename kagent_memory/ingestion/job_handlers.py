@@ -1,8 +1,8 @@
-"""The steps of one job, in their order; the last one commits everything at once.
+"""Perform a job step by step; the last step commits everything at once.
 
-Models are called outside any transaction. What they answered is planned against the scope as it is,
-and applied only if the scope has not moved since; otherwise it is planned again, without asking the
-extraction again.
+Models are called outside any transaction. Their answers are planned against the current scope and
+applied only if the scope has not changed; otherwise they are planned again, without a new
+extraction.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ MAX_EARLIER = 50
 MAX_EMBEDDED = 256
 MAX_SHORT_TERM_READ = 1000
 MIN_SUMMED_UP = 25
-"""Short-term memories of a session that a summary is made of before the session ends."""
+"""Short-term memories after which a session is summed up before it ends."""
 MAX_SLOTS = 30
-"""Slots of a scope that the extraction prompt shows."""
-SLOTS_AMONG = 200  # newest memories
+"""Slots of a scope in the extraction prompt."""
+SLOTS_AMONG = 200  # newest memories that are searched for slots
 
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """Memories that a job learnt, with what was found and decided about them; a batch is planned
-    from it as often as the scope moves.
+    """Memories learned by a job, with their neighbours and decisions; the batch is planned from it
+    again whenever the scope changes.
 
     Attributes:
         new: the rows that the facts would become.
-        near: index into `new` → what may be the same, as it was found.
-        decided: index into `new` → what the model decided.
-        turns: what was said, to be kept as the source of the facts.
+        near: index into `new` → similar memories, as found at first.
+        decided: index into `new` → the model's decision.
+        turns: the turns to keep as the sources of the facts.
     """
 
     new: Sequence[Memory]
@@ -82,14 +82,14 @@ class JobHandlers:
         """Perform one job to its end.
 
         Args:
-            job: claimed.
-            meter: of the calls of models that it costs.
+            job: a claimed job.
+            meter: counts its calls of models.
 
         Raises:
             ProviderUnavailable: its provider or model is unknown here.
             Conflict: another worker has the job.
             ModelError: the model is unavailable; the job is to be tried again.
-            StoreError: the database is unavailable, or the scope kept moving.
+            StoreError: the database is unavailable, or the scope kept changing.
         """
         if job.kind == "embed":
             await self._embed(job)
@@ -119,8 +119,8 @@ class JobHandlers:
                 if await memories.taken(job.scope, job.session_id, events):
                     await self.run(job, meter)
                     return
-                # nothing moved: the model's own wish cannot be, such as a text that an expired
-                # memory has
+                # the scope is unchanged: the model's decision itself conflicts, for example by the
+                # text of an expired memory
                 version = await memories.version(job.scope)
                 by_rule = by_rule or version == batch.expected_version
         raise StoreError(
@@ -134,7 +134,7 @@ class JobHandlers:
     async def _learn(
         self, job: Job, provider: SummaryProvider, messages: Sequence[Message]
     ) -> Learnt:
-        """Return what a provider finds in new messages, and what it meets in the scope."""
+        """Extract facts from new messages, and compare them with the scope."""
         now, settings = self.clock(), self.settings
         said = [message for message in messages if message.text.strip()]
         heard = await without_recalled(self.store.memories, job.scope, said, now=now)
@@ -142,14 +142,14 @@ class JobHandlers:
         llm = self.providers.llm or self.providers.model(job)
         extracted = await provider.facts(transcript) if heard or transcript.ended else ()
         turns: Sequence[Fact] = ()
-        # what a session brings with short-term memory is not everybody's yet
+        # with short-term memory, a session's content is not yet visible to all
         keeps = settings.keep_turns and not settings.short_term_hours
         if heard and keeps and getattr(provider, "keeps_turns", False):
             spoken = [message for message in heard if message.role != "tool"]
             turns = await PassthroughSummary().facts(transcript.of(spoken))
         outputs = [message.text for message in said if message.role == "tool"]
         outputs += [memory.content for memory in transcript.earlier if memory.origin == "tool"]
-        if settings.quarantine and job.session_id:  # what tools said before may be repeated
+        if settings.quarantine and job.session_id:  # earlier output of tools may be repeated
             for state in (False, "quarantined"):
                 outputs += [
                     memory.content
@@ -175,16 +175,16 @@ class JobHandlers:
         return Learnt(new, near, decided, turns)
 
     async def _transcript(self, job: Job, heard: Sequence[Message], now: datetime) -> Transcript:
-        """Return what a provider is told: what is new in a session, and what is known of it."""
+        """Return the input of a provider: the new messages of a session, and its known facts."""
         ended = bool(job.payload.get("ended"))
-        if ended and not heard:  # the session may have a summary of all of it
+        if ended and not heard:  # the session may be summed up already
             ends = await self.store.memories.taken(job.scope, job.session_id, [SESSION_END])
             ended = SESSION_END not in ends
         is_summed_up = ended or (job.session_id and self.settings.short_term_hours)
         earlier = await self._earlier(job, now) if is_summed_up else ()
         states = [memory.state for memory in earlier if not memory.verbatim]
         slots: dict[str | None, tuple[str, str]] = {}
-        if job.model or self.providers.llm is not None:  # a model's facts are to meet them
+        if job.model or self.providers.llm is not None:  # only a model's facts use them
             for memory in await self._newest(job.scope, now, limit=SLOTS_AMONG):
                 if memory.subject and memory.attribute and not memory.is_summary:
                     slots[slot_of(memory)] = memory.subject, memory.attribute
@@ -199,7 +199,7 @@ class JobHandlers:
         )
 
     async def _earlier(self, job: Job, now: datetime) -> tuple[Memory, ...]:
-        """Return the last summary of a session and what was learnt in it since, oldest first."""
+        """Return the last summary of a session and the memories learned since, oldest first."""
         scope, id = job.scope, job.session_id
         brief = await self._short_term(scope, now, session_id=id, limit=MAX_SHORT_TERM)
         newest = [*brief, *await self._newest(scope, now, session_id=id)]
@@ -211,14 +211,14 @@ class JobHandlers:
     async def _newest(
         self, scope: Scope, now: datetime, *, limit: int = MAX_EARLIER, **conditions: Any
     ) -> Sequence[Memory]:
-        """Return the newest memories of a scope, on the conditions of a `Filter`."""
+        """Return the newest memories of a scope that match the conditions of a `Filter`."""
         query = MemoryQuery(filter=Filter(**conditions), limit=limit, now=now)
         return await self.store.memories.select(scope, query)
 
     async def _short_term(
         self, scope: Scope, now: datetime, *, limit: int = MAX_SHORT_TERM_READ, **conditions: Any
     ) -> Sequence[Memory]:
-        """Return the newest short-term memories of a scope, where the settings have such."""
+        """Return the newest short-term memories of a scope; none if the settings disable them."""
         if not self.settings.short_term_hours:
             return ()
         return await self._newest(scope, now, limit=limit, superseded="short_term", **conditions)
@@ -226,8 +226,8 @@ class JobHandlers:
     async def _meet(
         self, scope: Scope, new: Sequence[Memory], llm: Llm | None, now: datetime
     ) -> tuple[Near, Mapping[int, Decision]]:
-        """Return what new rows meet in a scope, and what the model decides about them; where it
-        fails, they are added undecided.
+        """Return the neighbours of new rows, and the model's decisions about them; if the model
+        fails, the rows are added undecided.
         """
         meeting = {
             place: memory
@@ -251,13 +251,13 @@ class JobHandlers:
         shown = await current(memories, scope, new, near, others=brief, now=now)
         try:
             return near, await decide(new, shown, llm)
-        except ModelError as error:  # what was extracted is kept, and not extracted again
+        except ModelError as error:  # keep the facts: extracting them again costs calls
             logger.warning("%d new fact(s) are added undecided: %s", len(new), error)
             return near, {}
 
     async def _plan(self, job: Job, learnt: Learnt, *, by_rule: bool) -> Batch:
-        """Return the batch that takes in what a job learnt, planned on the scope's version as it is
-        now; `by_rule` leaves out what the model decided.
+        """Return the batch of what a job learned, planned on the current version of the scope;
+        `by_rule` ignores the model's decisions.
         """
         scope, settings, memories = job.scope, self.settings, self.store.memories
         now, version = self.clock(), await memories.version(scope)
@@ -278,11 +278,12 @@ class JobHandlers:
             history = [memory async for page in older for memory in page]
             plan = await run_in_thread(LONG, planned, history)
         if plan.replaceable < 0:
-            message = "%d memories more than one job may supersede stay beside new facts."
-            logger.warning(message, -plan.replaceable)
+            logger.warning(
+                "%d memories beyond the limit of a job stay beside new facts.", -plan.replaceable
+            )
         sources = source_changes(learnt.turns, new, plan.same, settings=settings, now=now)
         batch = Batch(
-            changes=(*sources, *plan.changes),  # turns beside each other in their session
+            changes=(*sources, *plan.changes),  # turns first, side by side in their session
             reinforced=[*plan.reinforced],
             expected_version=version,
         )

@@ -1,4 +1,4 @@
-"""New facts and what is near them become changes: one model call, then a pure plan."""
+"""Turn new facts and their neighbours into changes: one model call, then a pure plan."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from ..stores.planning import identity_of, is_saved, said, slot_of, valid_since
 from .answers import Decision, Decisions
 
 WHO = "consolidation"
-"""Stands in the history of what is changed."""
+"""Author of these changes in the history."""
 MAX_NEIGHBOURS = 5
 MIN_REPLACED = 3
-"""Memories that one job may always supersede; of a large scope a tenth."""
+"""Memories that one job may always supersede; in a large scope, a tenth of its memories."""
 _ALIVE = frozenset(("active", "short_term"))
 UNITED = "Both were united in one sentence."
 LATER_VALUE = "It was replaced by what was said later."
@@ -35,10 +35,10 @@ PROMOTED = "promoted: it was met again in another session"
 
 
 async def decide(new: Sequence[Memory], near: Near, llm: Llm | None) -> dict[int, Decision]:
-    """Return what a model decides about the facts that rules do not settle, by their number.
+    """Return a model's decisions about the facts that rules do not settle, by index into `new`.
 
-    A decision names the id of the memory that it means; a memory or action that was not offered
-    counts as ADD. One call, or several where the prompt would grow beyond 48,000 characters.
+    A decision contains the id of its memory; a memory or action that was not offered counts as ADD.
+    The model is called once, or once per 48,000 characters of prompt.
 
     Raises:
         ModelError: the model is unavailable or its answer cannot be used.
@@ -66,15 +66,15 @@ async def decide(new: Sequence[Memory], near: Near, llm: Llm | None) -> dict[int
 def _shown(
     new: Sequence[Memory], near: Near
 ) -> tuple[Mapping[str, str], Mapping[tuple[str, str], Memory]]:
-    """Return the lines of the facts that a model decides about, by their names, and the memories in
-    them, by the names of fact and memory.
+    """Return the lines of undecided facts by their names, and the memories in them by the names of
+    fact and memory.
     """
     texts: dict[str, str] = {}
     offered: dict[tuple[str, str], Memory] = {}
     for number, fact in enumerate(new):
         name, lines = f"F{number + 1}", ""
         for memory in _open(fact, near.get(number, ())):
-            # through all facts: each name stands once in a prompt
+            # counted through all facts: names are unique in a prompt
             other = f"M{len(offered) + 1}"
             offered[name, other] = memory
             lines += f"\n  {other}: {_line(memory)}"
@@ -88,7 +88,7 @@ def _stands_alone(memory: Memory) -> bool:
 
 
 def _open(fact: Memory, near: Sequence[tuple[Memory, float]]) -> list[Memory]:
-    """Return the memories that a model compares a fact with; none if one has its words."""
+    """Return the memories that a model compares a fact with; none if one has the same words."""
     same = identity_of(fact)
     if _stands_alone(fact) or any(identity_of(memory) == same for memory, _ in near):
         return []
@@ -110,23 +110,23 @@ class Plan:
     """Changes by which new facts enter a scope.
 
     Equal words reinforce. A later value of the same attribute of the same subject supersedes the
-    earlier one, whichever was taken in first. All else is the model's to judge, and made harmless:
-    what it holds to say the same is linked and stays; what it replaces becomes history that ends
-    when the new statement was said; a text that unites two is believed only if it holds both. What
-    a caller saved or pinned stays as it is, what a tool said changes nothing that others said, and
-    one job supersedes a few memories at most. A short-term memory that another session or a
-    long-term fact meets becomes long-term.
+    earlier one, whichever is ingested first. The model judges everything else, within safe limits:
+    a memory that it calls the same is linked and stays; one that it replaces becomes history that
+    ends at the time of the new statement; a merged text must contain the words of both memories.
+    Memories that a caller saved or pinned stay as they are, facts from tools change nothing from
+    other origins, and one job supersedes a few memories at most. A short-term memory becomes
+    long-term when another session or a long-term fact repeats it.
 
     Attributes:
-        now: when it is made.
-        replaceable: how many stored memories it may still supersede; below 0, as many more stay
-            beside new facts.
+        now: the time of the plan (aware UTC).
+        replaceable: the number of stored memories that it may still supersede; below 0, the number
+            of those that stay beside new facts instead.
         history: the superseded memories of the scope, between which late statements are put.
-        changes: in the order they must be applied; those of one decision share a group.
-        rows: what it changes or adds, as it leaves it, by their ids.
-        reinforced: ids of memories that were met again, and of their turns, which live as long.
-        same: id of a new fact → id of the memory that holds it already.
-        is_late: it brings a statement that was said before the one that stands for it.
+        changes: the changes in the order of application; those of one decision share a group.
+        rows: the changed and added memories in their final state, by id.
+        reinforced: ids of repeated memories and of their turns, which live as long.
+        same: id of a new fact → id of the memory that states the same already.
+        is_late: True if a statement is older than the one that stays current.
     """
 
     now: datetime
@@ -148,15 +148,16 @@ class Plan:
 
         Args:
             new: the rows that the facts would become (`lifecycle.to_memory`).
-            near: the memories that they meet. Exact duplicates and those of the same slot must be
-                among them.
-            decided: what a model decided; a memory that it names counts as it is in `near`.
+            near: index into `new` → similar memories; it must contain exact duplicates and the
+                memories of the same slot.
+            decided: index into `new` → the model's decision; the memory that it names is read from
+                `near`.
         """
         for number, fact in sorted(enumerate(new), key=lambda pair: said(pair[1])):
             self._take(fact, [memory for memory, _ in near.get(number, ())], decided.get(number))
 
     def _take(self, fact: Memory, near: Sequence[Memory], decision: Decision | None) -> None:
-        """Add the changes of one fact; one in quarantine changes nothing that is there."""
+        """Add the changes of one fact; a quarantined fact changes no other memory."""
         self.begin(fact)
         if fact.state == "quarantined":
             self.put("add", fact)
@@ -177,7 +178,7 @@ class Plan:
         action = decision.action if decision and memory else "SUPERSEDE"
         text = (decision and decision.text) or ""
         if memory is None and slot:
-            # what the model saw beside the fact and left alone stays
+            # memories that the model saw and left alone stay
             values = (row for row in open if decision is None or row.id in own)
             memory = next((row for row in values if slot_of(row) == slot), None)
         if memory is None:
@@ -191,7 +192,9 @@ class Plan:
             self._link(memory, fact, SAME)
 
     def unite(self, memory: Memory, fact: Memory, text: str) -> None:
-        """Let a memory say what a later one says too, which becomes its history."""
+        """Replace the text of a memory by one that includes a later memory, which becomes
+        history.
+        """
         self.begin(fact, UNITED)
         self._retire(fact, memory, self.now, kind="merge")
         both = self._lasting(memory, fact), self._lasting(fact, memory)
@@ -207,7 +210,7 @@ class Plan:
         self.put("update", united)
 
     def _reinforce(self, memory: Memory, fact: Memory) -> None:
-        """Take note that the memory was said again, in the same words."""
+        """Record that a memory was said again in the same words."""
         self.same[fact.id] = memory.id
         lasting = self._lasting(memory, fact)
         if memory.state == "active":
@@ -220,12 +223,12 @@ class Plan:
             self.put("promote", lasting)
 
     def _renew(self, memory: Memory) -> None:
-        """Let a stored memory and its turns live for their TTL from now."""
+        """Restart the TTL of a stored memory and its turns."""
         if memory.id not in self._added:
             self.reinforced |= dict.fromkeys((memory.id, *memory.source_ids))
 
     def _link(self, memory: Memory, fact: Memory, why: str) -> None:
-        """Add the fact beside a memory that says the same, or that it must not replace."""
+        """Add the fact beside a memory that states the same, or that it must not replace."""
         self._renew(memory)
         if len(memory.links) >= MAX_LINKS:
             self.put("add", fact)
@@ -236,9 +239,7 @@ class Plan:
         self.put("link", replace(self._lasting(memory, fact), links=linked))
 
     def _replace(self, memory: Memory, fact: Memory) -> None:
-        """Let what was said later stand, and the other one be history that ends when it was
-        said.
-        """
+        """Let the later statement supersede the earlier one, which ends when the later was said."""
         if is_saved(memory):
             self._link(memory, replace(fact, valid_from=said(fact)), BESIDE_SAVED)
             return
@@ -257,7 +258,7 @@ class Plan:
         self._retire(memory, fact, since)
 
     def _put_before(self, memory: Memory, fact: Memory) -> None:
-        """Keep a late statement as history, valid between those said before and after it."""
+        """Keep a late statement as history, valid between the statements before and after it."""
         self.is_late = True
         began, former = said(fact), self._former_values(memory.id)
         later = (valid_since(value) for value in (*former, memory) if valid_since(value) > began)
@@ -265,15 +266,11 @@ class Plan:
         self.begin(fact, EARLIER_VALUE)
         self._retire(fact, memory, min(later, default=began))
         for value in former:
-            if (
-                valid_since(value) <= began
-                and value.valid_to is not None
-                and value.valid_to > began
-            ):
+            if value.valid_to and valid_since(value) <= began < value.valid_to:
                 self.put("supersede", replace(value, valid_to=began))
 
     def _former_values(self, id: str) -> list[Memory]:
-        """Return the former values of a memory, and theirs."""
+        """Return the former values of a memory, recursively."""
         values = {**{memory.id: memory for memory in self.history}, **self.rows}.values()
         former: list[Memory] = []
         holders = {id}
@@ -290,7 +287,7 @@ class Plan:
     def _retire(
         self, memory: Memory, by: Memory, until: datetime, *, kind: ChangeKind = "supersede"
     ) -> None:
-        """Keep a memory as history of the one that stands for it."""
+        """Turn a memory into history, superseded by another one."""
         began = valid_since(memory)
         ended = {"superseded_by": by.id, "valid_from": began, "valid_to": max(began, until)}
         self.put(kind, replace(memory, state="superseded", **ended))
@@ -303,11 +300,11 @@ class Plan:
         return memory if is_own else promoted(memory, self.now)
 
     def begin(self, fact: Memory, why: str = "") -> None:
-        """Begin a decision about a fact: its changes share a reason, and with one a group."""
+        """Begin a decision about a fact; its changes share a reason and, if it has one, a group."""
         self._about = fact.event_ids, why, new_id(self.now) if why else None
 
     def put(self, kind: ChangeKind, memory: Memory) -> None:
-        """Let a row become `memory`, one revision further unless it is added."""
+        """Record the new state of a row, one revision further unless it is added."""
         if kind == "add":
             self._added.add(memory.id)
         else:
@@ -319,27 +316,25 @@ class Plan:
         self.rows[memory.id] = memory
         if memory.state in _ALIVE:
             for key in (identity_of(memory), slot_of(memory)):
-                if key is not None:  # later facts of this plan meet it
+                if key is not None:  # for later facts of this plan
                     self._holders[key] = memory.id
 
 
 def _may_change(memory: Memory, fact: Memory) -> bool:
-    """Return True unless one is a turn as it was said, or a tool said only the fact."""
+    """Return True unless either memory is a literal turn, or only the fact is from a tool."""
     is_outranked = fact.origin == "tool" and memory.origin != "tool"
     return not (fact.verbatim or memory.verbatim or is_outranked)
 
 
 def _said_until(memory: Memory, fact: Memory) -> Memory:
-    """Return the memory as said last when the fact was; it has been valid since it was said
-    first.
+    """Return the memory with the later one's time of statement, valid since its own first
+    statement.
     """
     return replace(memory, said_at=max(said(memory), said(fact)), valid_from=valid_since(memory))
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text in order: plain ones as stems, all others exactly as they are
-    written.
-    """
+    """Return the words of a text in order: plain words as stems, all others unchanged."""
     terms: list[str] = []
     for chunk in unicodedata.normalize("NFC", text).split():
         word = chunk.strip(EDGES)
@@ -349,11 +344,11 @@ def words(text: str) -> list[str]:
 
 
 def unites(text: str, *memories: Memory) -> bool:
-    """Return True if a merged text can stand for all its sources.
+    """Return True if a merged text can replace all its sources.
 
-    It holds the words of every source in their order, adds nothing but joining words ("and"), and
-    says more than any single source: a source that already holds another one's words may say
-    something else with them ("The user's wife is vegan.").
+    It contains the words of every source in their order, adds only joining words ("and"), and says
+    more than any single source: a source that already contains the words of another one may mean
+    something else by them ("The user's wife is vegan.").
     """
     merged = words(text)
     parts = [words(memory.content) for memory in memories]
@@ -368,5 +363,5 @@ def unites(text: str, *memories: Memory) -> bool:
 
 def _holds(words: Iterable[str], part: Iterable[str]) -> bool:
     """Return True if `part` is a subsequence of `words`."""
-    rest = iter(words)
-    return all(word in rest for word in part)
+    remaining = iter(words)
+    return all(word in remaining for word in part)

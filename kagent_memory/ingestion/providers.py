@@ -1,6 +1,4 @@
-"""Choice of the summary provider and model of a job: made when it is queued, found again by name
-when it runs.
-"""
+"""Choose the summary provider and model of a job when it is queued; find them when it runs."""
 
 from __future__ import annotations
 
@@ -26,17 +24,17 @@ logger = logging.getLogger(__name__)
 MAX_BROUGHT = 10_000
 _CREDENTIALS = re.compile(r"api[_ ]?key|credentials|AuthenticationError", re.IGNORECASE)
 _NO_MODEL = (
-    "A session that comes without a model is stored turn by turn, as it was said. For facts "
-    "give llm= a model, or let "
-    "the plugin or callback save: they bring the agent's own. llm=False says that turns are meant."
+    "A session without a model is stored turn by turn, unchanged. To extract facts, set llm= or "
+    "save with the plugin or callback, which bring the agent's model. To store turns without this "
+    "warning, set llm=False."
 )
 
 
 class ProviderUnavailable(Exception):
-    """This process lacks the provider or model a job was queued for.
+    """This process lacks the provider or model of a job.
 
     Attributes:
-        everywhere: it lacks them for every job of their names, not for this one alone.
+        everywhere: True if it lacks them in every scope; False if only in the scope of this job.
     """
 
     def __init__(self, message: str, *, everywhere: bool = True) -> None:
@@ -48,17 +46,15 @@ class ProviderUnavailable(Exception):
 class Providers:
     """The summary providers and models of one process.
 
-    A model that an agent brings serves the jobs of the scope it was brought for, and of no other:
-    agents of two scopes may name their models alike and reach them with keys or at addresses of
-    their own.
+    A model that an agent brings serves only jobs of the scope that it came with: agents of two
+    scopes may use the same model name with different keys or addresses.
 
     Attributes:
-        summary: the provider to use; None: facts by a model where one is at hand, else turns as
-            they are.
-        llm: the configured model, which consolidation and recall may use too; None: the one at hand
-            when a transcript is queued.
-        allow_model: False: never a model.
-        resolve: makes a model of a name that this process has not seen; None when it cannot.
+        summary: the provider; None: facts by a model if there is one, else turns as they are.
+        llm: the configured model, also used by consolidation and recall; None: the model that comes
+            with a transcript.
+        allow_model: False: no model is ever used.
+        resolve: makes a model from a name that is new to this process, or returns None.
     """
 
     summary: SummaryProvider | None
@@ -79,21 +75,21 @@ class Providers:
 
     @property
     def needs_model(self) -> bool:
-        """Return True if facts are found with a model that each agent brings or names."""
+        """Return True if facts are extracted by a model that each agent brings or names."""
         return self.allow_model and self.llm is None and needs_llm(self.summary or LlmSummary())
 
     def choose(
-        self, scope: Scope, *, compaction: bool = False, at_hand: Llm | str | None = None
+        self, scope: Scope, *, compaction: bool = False, brought: Llm | str | None = None
     ) -> tuple[str, str]:
-        """Return the names of provider and model that a transcript is queued with ("" for no
-        model); keep a model that is brought for the jobs of the scope.
+        """Return the names of the provider and model to queue a transcript with ("" for no model);
+        keep a model object for the jobs of the scope.
 
         Args:
-            scope: whose transcript.
-            compaction: asks for summaries that ADK has made to be used again.
-            at_hand: the model that its agent brings, or its name where only that came along.
+            scope: the scope of the transcript.
+            compaction: reuse the summaries of ADK's compaction.
+            brought: the agent's model, or only its name.
         """
-        llm = (self.llm or at_hand) if self.allow_model else None
+        llm = (self.llm or brought) if self.allow_model else None
         provider = self.summary or LlmSummary()
         if needs_llm(provider) and not llm:
             provider = PassthroughSummary()
@@ -114,7 +110,7 @@ class Providers:
         """Return the provider of a job.
 
         Raises:
-            ProviderUnavailable: it is unknown here.
+            ProviderUnavailable: the provider is unknown here.
         """
         provider = self._providers.get(job.provider)
         if provider is None:
@@ -122,17 +118,17 @@ class Providers:
         return provider
 
     def model(self, job: Job) -> Llm | None:
-        """Return the model brought for a job's scope, else one made of its name; None for a job
+        """Return the model of a job: brought for its scope, or made from its name; None for a job
         without one.
 
         Raises:
-            ProviderUnavailable: this process cannot make it.
+            ProviderUnavailable: this process cannot make the model.
         """
         if not (name := job.model.strip()):
             return None
         own = self.llm
-        wanted = qualified(name, os.environ)
-        if own and own.name.strip() and qualified(own.name, os.environ) == wanted:
+        full_name = qualified(name, os.environ)
+        if own and own.name.strip() and qualified(own.name, os.environ) == full_name:
             return own
         if known := self._brought.get((job.scope.id, job.model)) or self._resolved.get(name):
             return known
@@ -150,9 +146,7 @@ class Providers:
 
 
 class _MadeOfName:
-    """A model made of its name: without credentials it is no better than a name that cannot be
-    resolved.
-    """
+    """A model made from its name; missing credentials count as a model that cannot be made."""
 
     def __init__(self, inner: Llm) -> None:
         self.name = inner.name
@@ -162,8 +156,8 @@ class _MadeOfName:
         """Return the inner model's answer.
 
         Raises:
-            ProviderUnavailable: this process has no credentials for it.
-            ModelError: as the inner model raises it.
+            ProviderUnavailable: this process has no credentials for the model.
+            ModelError: the inner model failed.
         """
         try:
             return await self._inner.complete(prompt, schema=schema)

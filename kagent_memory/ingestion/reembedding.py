@@ -1,4 +1,4 @@
-"""Embed a store anew by another embedder, or what it held before it had one."""
+"""Embed a store with a new embedder, or its memories that have no vector yet."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Reembedded:
     """The result of `Memories.reembed`.
 
     Attributes:
-        embedding: the name of the embedder whose vectors the store goes by now.
-        dimensions: their width.
-        memories: how many were embedded by this call.
+        embedding: the name of the store's embedder now.
+        dimensions: the dimensions of its vectors.
+        memories: the number of memories embedded by this call.
         dropped: the names of the embedders whose vectors were dropped.
     """
 
@@ -47,18 +47,18 @@ async def reembed(
     clock: Callable[[], datetime],
     progress: Callable[[int], None],
 ) -> Reembedded:
-    """Embed all that lacks a vector of a space, going on where it stopped before, then make it the
-    current one; see `Memories.reembed`.
+    """Embed all memories without a vector in a space, also after an interruption, then make the
+    space the current one; see `Memories.reembed`.
 
     Args:
-        store: whose memories.
-        space: the new embedder's, whose vectors are to replace the others.
-        batch_size: memories that are embedded and stored at once.
-        clock: the time now (aware UTC).
-        progress: is told how many memories are embedded so far.
+        store: the store of the memories.
+        space: the new embedder.
+        batch_size: memories embedded and stored at once.
+        clock: the current time (aware UTC).
+        progress: called with the number of memories embedded so far.
     """
     target = await space.space()
-    refused = defaultdict[Scope, set[str]](set)  # is not asked for again in the next round
+    refused = defaultdict[Scope, set[str]](set)  # ids that are not tried again in the next round
     done = 0
 
     async def embed(scope: Scope) -> None:
@@ -70,19 +70,19 @@ async def reembed(
                 count = await embed_some(
                     store, space, scope, limit=batch_size, refused=known, clock=clock
                 )
-            except Conflict:  # somebody wrote into it; what was embedded is still known
+            except Conflict:  # the scope changed; its new embeddings are cached
                 continue
             done += count - (len(known) - former)
             progress(done)
 
     before = -1
-    while before < done:  # what was written meanwhile may lack a vector again
+    while before < done:  # memories written meanwhile may lack a vector
         before = done
         async for scopes in store.memories.all_scopes(at_once=SCOPES_AT_ONCE):
             lacking = await store.memories.lacking_vectors(scopes, target.number, now=clock())
             for batch in batched(lacking, SIDE_BY_SIDE):
                 embedded = await asyncio.gather(*map(embed, batch), return_exceptions=True)
-                for error in filter(None, embedded):  # what was on its way is kept
+                for error in filter(None, embedded):  # after the others of the batch have finished
                     raise error
     await store.memories.spaces.finish_replacing(target.number)
     return Reembedded(embedding=target.name, dimensions=target.dimensions, memories=done)
@@ -91,16 +91,14 @@ async def reembed(
 async def backfill(
     store: Store, vectors: StoreEmbedder, *, clock: Callable[[], datetime], wake: Callable[[], None]
 ) -> None:
-    """Queue the embedding of all scopes that hold memories without a vector.
+    """Queue the embedding of all scopes with memories that have no vector.
 
-    Not those of an embedder that is only to replace another one: they are made by `reembed`.
-
-    Until then such memories are found by words. The embedder itself is not asked: a store that
-    holds no vector of it lacks them all. Begun again at each opening, it goes on where it stopped.
+    Until then such memories are found by words. An embedder that is still replacing another one is
+    left to `reembed`. The embedder is not called: if the store has no vectors of it, all memories
+    count. Each opening of the store continues an interrupted search.
     """
     try:
-        spaces = await store.memories.spaces.all()
-        own = [space for space in spaces if space.name == vectors.name]
+        own = [space for space in await store.memories.spaces.all() if space.name == vectors.name]
         if any(space.state != "current" for space in own):
             return
         async for scopes in store.memories.all_scopes(at_once=SCOPES_AT_ONCE):

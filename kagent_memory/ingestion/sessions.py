@@ -1,5 +1,5 @@
-"""What a session keeps: its turns as they were said, the sources of the facts that were extracted
-from them, and its short-term memories, for some hours.
+"""Memories of a session: its turns, which are the sources of extracted facts, and short-term
+memories, which last for some hours.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..records import Change, Fact, Memory, source_id
 from ..retention.lifecycle import latest, to_memory
 from ..settings import MemorySettings
 
-MIN_PROMOTED_IMPORTANCE = 0.7  # long-term at once
+MIN_PROMOTED_IMPORTANCE = 0.7  # from which a fact is long-term at once
 
 
 def source_changes(
@@ -27,15 +27,15 @@ def source_changes(
 ) -> list[Change]:
     """Return the changes that add turns, each linked with the facts that share an event with it.
 
-    A turn lives by its TTL and at least as long as its facts. One of a quarantined origin is not
-    kept: nobody could confirm it with its facts.
+    A turn lives by its TTL and at least as long as its facts. Turns of a quarantined origin are
+    left out: nobody could confirm them with their facts.
 
     Args:
-        turns: what was said, as it may be stored.
-        facts: the rows of what was extracted from it.
-        same: id of such a row → id of the memory that holds the same already.
+        turns: the turns, checked.
+        facts: the rows of the extracted facts.
+        same: id of such a row → id of the memory that states the same already.
         settings: TTLs and quarantine.
-        now: when they are added.
+        now: the time of the addition (aware UTC).
     """
     by_event: dict[str, list[Memory]] = defaultdict(list)
     for fact in facts:
@@ -47,7 +47,7 @@ def source_changes(
         if turn.origin in settings.quarantine:
             continue
         own = [fact for event_id in turn.event_ids for fact in by_event[event_id]]
-        # the id follows from the event; further parts of a long turn have ids of their own
+        # the id derives from the event; further parts of a long turn get their own
         event_id = turn.event_ids[-1] if turn.event_ids else ""
         parts[event_id] += 1
         name = event_id if parts[event_id] == 1 else f"{event_id}\n{parts[event_id]}"
@@ -63,21 +63,21 @@ def source_changes(
 
 
 def tiered(
-    new: Sequence[Memory], held: Sequence[Memory], *, hours: float, now: datetime
+    new: Sequence[Memory], short_term: Sequence[Memory], *, hours: float, now: datetime
 ) -> Sequence[Memory]:
     """Return facts as short-term memories of their sessions.
 
-    Long-term at once is what is important, pinned, of no session, a summary of its session, or
-    what another session's short-term memory says in the same words.
+    A fact is long-term at once if it is important, pinned, without a session, a summary of its
+    session, or repeats a short-term memory of another session literally.
 
     Args:
         new: the rows that the facts would become.
-        held: the short-term memories of the scope.
-        hours: how long they live; 0: all is long-term at once.
-        now: when they are added.
+        short_term: the short-term memories of the scope.
+        hours: the life of a short-term memory; 0: all facts are long-term at once.
+        now: the time of the addition (aware UTC).
     """
     own = {fact.session_id for fact in new}
-    elsewhere = {_words(memory) for memory in held if memory.session_id not in own}
+    elsewhere = {_words(memory) for memory in short_term if memory.session_id not in own}
 
     def is_long_term(fact: Memory) -> bool:
         stays = fact.pinned or fact.is_summary or fact.session_id is None
@@ -93,5 +93,5 @@ def tiered(
 
 
 def _words(memory: Memory) -> bytes:
-    """Return what memories share that say the same words, whatever turn they come from."""
+    """Return an identity of the words of a memory, without the turn that it comes from."""
     return identity(memory.content, verbatim=False)

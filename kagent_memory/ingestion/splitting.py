@@ -1,4 +1,4 @@
-"""A long transcript in parts that fit a model's window: in order, cut between messages."""
+"""Split a long transcript, in order and between messages, into parts that fit a model's window."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..records import Message
 
 _NO_TITLE = r"(?<!\b(?:Dr|Mr|Ms|St|Sr)\.)(?<!\bMrs\.)(?<!\bProf\.)"
 SENTENCE_END = re.compile(rf"(?<=[.!?…]){_NO_TITLE}\s+|(?<=[。！？])|\n+")
-MESSAGE_TOKENS = 16  # the number, time and speaker that stand before each message
+MESSAGE_TOKENS = 16  # the number, time and speaker before each message
 MAX_SENTENCE_CHARS = 500
 
 
 def parts(messages: Sequence[Message], most_tokens: int) -> list[list[Message]]:
-    """Return the messages in as few parts as `most_tokens` allows; cut a too long one between
+    """Return the messages in as few parts as `most_tokens` allows, with longer messages cut between
     sentences.
     """
     cut = (
@@ -30,7 +30,7 @@ def parts(messages: Sequence[Message], most_tokens: int) -> list[list[Message]]:
 
 
 def halves(part: Sequence[Message]) -> list[list[Message]]:
-    """Return the part in two or three of about half its length; a short one is left whole."""
+    """Return a part in two or three of about half its length; a short part stays whole."""
     return parts(part, sum(map(_cost, part)) // 2 + MESSAGE_TOKENS)
 
 
@@ -49,17 +49,15 @@ def pieces(text: str, most_tokens: int) -> Iterator[str]:
 
 
 def _fitting(text: str, most_tokens: int) -> Iterator[str]:
-    """Yield the sentences; what has no end is cut where it must be."""
+    """Yield the sentences; cut those that are too long."""
     for sentence in sentences_of(text, 4 * most_tokens):
-        # as many characters as tokens always fit
+        # a character is never more than one token
         fits = estimated_tokens(sentence) <= most_tokens
         yield from (sentence,) if fits else sentences_of(sentence, most_tokens)
 
 
 def sentences_of(text: str, most_chars: int = MAX_SENTENCE_CHARS) -> Iterator[str]:
-    """Yield the sentences with the white space behind them; what is too long to be one, in
-    parts.
-    """
+    """Yield the sentences with the white space after them; cut sentences over `most_chars`."""
     for start, end in pairwise(
         (0, *(match.end() for match in SENTENCE_END.finditer(text)), len(text))
     ):

@@ -1,4 +1,4 @@
-"""Summaries of transcripts: typed facts, found by a model, and those that ADK has made already."""
+"""Summarize transcripts: typed facts extracted by a model, and ADK's own compaction summaries."""
 
 from __future__ import annotations
 
@@ -35,22 +35,23 @@ REUSING = "compaction-aware"
 
 @dataclass(eq=False, repr=False)
 class LlmSummary:
-    """Facts by a model: typed, dated, with their sources; at a session's end one summary of it too.
+    """Facts extracted by a model, with type, date and sources; at the end of a session also a
+    summary of it.
 
     Args:
-        llm: the model, as a LiteLLM model name or an object with `complete`; None: the one that
-            comes with a transcript.
-        prompt: your own template in place of ours. `{topics}`, `{examples}`, `{now}`, `{summary}`,
-            `{slots}`, `{earlier}` and `{transcript}` are filled in; a template without
-            `{transcript}` has it added at its end.
-        topics: what to keep; empty: whatever is worth keeping.
-        exclude_topics: what to leave out.
-        examples: (what is said, facts it gives) pairs that show the model what you want.
-        max_prompt_tokens: the longest prompt, in estimated tokens; longer transcripts take several
-            calls.
+        llm: a LiteLLM model name or an object with `complete`; None: the model that comes with
+            a transcript.
+        prompt: a template that replaces the built-in one. `{topics}`, `{examples}`, `{now}`,
+            `{summary}`, `{slots}`, `{earlier}` and `{transcript}` are filled in; `{transcript}` is
+            appended if it is missing.
+        topics: topics to keep; empty: all.
+        exclude_topics: topics to leave out.
+        examples: pairs of a statement and its facts, which show the model the expected answers.
+        max_prompt_tokens: the longest prompt, in estimated tokens; a longer transcript takes
+            several calls.
 
     Raises:
-        ConfigurationError: `llm` is neither.
+        ConfigurationError: `llm` is neither a name nor such an object.
     """
 
     name = "llm"
@@ -64,7 +65,7 @@ class LlmSummary:
     max_prompt_tokens: int = 16_000
 
     def __post_init__(self) -> None:
-        # the provider of a name is checked when a store is opened: looking it up takes seconds
+        # a name is checked when a store is opened: finding its provider takes seconds
         settings = MemorySettings()
         self._llm = (
             provider_llm(self.llm, settings)
@@ -74,16 +75,16 @@ class LlmSummary:
 
     @property
     def needs_llm(self) -> bool:
-        """Return True if it has no model of its own."""
+        """Return True if the summary has no model of its own."""
         return self._llm is None
 
     @property
     def keeps_turns(self) -> bool:
-        """Return True if turns are kept beside the facts: not where topics are left out."""
+        """Return True if turns are kept beside the facts, which needs empty `exclude_topics`."""
         return not self.exclude_topics
 
     def with_settings(self, settings: MemorySettings) -> LlmSummary:
-        """Return the same summary with its own model opened by these settings.
+        """Return a copy whose own model is opened with these settings.
 
         Raises:
             ConfigurationError: the model's name has no known provider.
@@ -93,16 +94,17 @@ class LlmSummary:
         return summary
 
     async def facts(self, transcript: Transcript) -> Sequence[Fact]:
-        """Return what the model finds worth keeping; nothing said, no call.
+        """Extract facts with the model; an empty transcript makes no call.
+
+        A part whose answer is cut off is tried again in halves. If any part fails, all do.
 
         Raises:
-            ConfigurationError: it has no model.
-            ModelError: the model is unavailable, or an answer of it cannot be used; then no part
-                gives anything. A part whose answer is cut off is asked for again in halves first.
+            ConfigurationError: there is no model.
+            ModelError: the model is unavailable or its answer cannot be used.
         """
         llm = self._llm or transcript.llm
         if llm is None:
-            raise ConfigurationError("LlmSummary has no model; give it llm=, or the service llm=.")
+            raise ConfigurationError("LlmSummary has no model; set its llm= or the service's llm=.")
         said = transcript.said
         earlier = (escaped(memory.content, one_line=True) for memory in transcript.earlier)
         summary = "\n".join(earlier)[: self.max_prompt_tokens] if transcript.ended else ""
@@ -147,7 +149,7 @@ class LlmSummary:
             when = f" {message.at.isoformat(timespec='minutes')}" if message.at else ""
             who = " ".join(escaped(message.author).split())
             who = f" {who}" if who and who.lower() != message.role else ""
-            # the further lines of a message are indented, so that none can pass for another message
+            # further lines are indented, so that none can pass for another message
             text = escaped(message.text.strip()).replace("\n", "\n    ")
             shown.append(f"[{number}]{when} {message.role}{who}: {text}")
         slots = "\n".join(
@@ -167,14 +169,14 @@ class LlmSummary:
 
 
 class CompactionAwareSummary:
-    """ADK's compaction summaries as episodic memories; `inner` only for what they do not cover, and
-    to sum up short-term memories.
+    """ADK's compaction summaries as episodic memories; `inner` extracts facts from uncovered
+    messages and sums up short-term memories.
 
-    A summary fills the slot (session, its start), so that a longer one of the same start takes the
-    place of the shorter.
+    A summary has the slot (session, start of its range), so that a longer one with the same start
+    supersedes it.
 
     Args:
-        inner: for the remainder; None: `LlmSummary()`.
+        inner: the provider for the remainder; None: `LlmSummary()`.
 
     Raises:
         ConfigurationError: `inner` has no async method `facts`.
@@ -187,18 +189,17 @@ class CompactionAwareSummary:
         self.keeps_turns = bool(getattr(self._inner, "keeps_turns", False))
 
     def with_settings(self, settings: MemorySettings) -> CompactionAwareSummary:
-        """Return the same provider with the inner one's model opened by these settings."""
+        """Return a copy whose inner provider's model is opened with these settings."""
         return CompactionAwareSummary(with_settings(self._inner, settings))
 
     async def facts(self, transcript: Transcript) -> Sequence[Fact]:
-        """Return a fact for each surviving summary, and the inner provider's facts of the
-        remainder.
+        """Return each summary outside a longer one as a fact, and the inner provider's facts.
 
         Raises:
-            ModelError: the inner provider's.
+            ModelError: the inner provider failed.
         """
         said = [message for message in transcript if not message.compaction]
-        rest = said
+        uncovered = said
         facts: list[Fact] = []
         latest = -math.inf
         summaries = [
@@ -207,17 +208,18 @@ class CompactionAwareSummary:
             if message.compaction and message.text.strip()
         ]
         for start, end, summary in sorted(summaries, key=lambda summary: (summary[0], -summary[1])):
-            if end <= latest:  # its range is within another one's, or just that of a later summary
+            if end <= latest:  # within the range of another summary, or replaced by a later one
                 continue
             latest = end
-            # messages tell their times in microseconds, cut by some session services and rounded by
-            # others
+            # message times have microseconds, which session services truncate or round
             first = datetime.fromtimestamp(start, UTC) - timedelta(microseconds=1)
             last = datetime.fromtimestamp(end, UTC)
             within = [message for message in said if message.at and first <= message.at <= last]
             covered = [summary, *within]
-            rest = [
-                message for message in rest if not message.at or not first <= message.at <= last
+            uncovered = [
+                message
+                for message in uncovered
+                if not message.at or not first <= message.at <= last
             ]
             fact = Fact(
                 text=summary.text.strip(),
@@ -232,7 +234,7 @@ class CompactionAwareSummary:
             )
             facts.append(fact)
         lapsing = (memory.state == "short_term" for memory in transcript.earlier)
-        remainder = transcript.of(rest)
+        remainder = transcript.of(uncovered)
         if remainder.said or (transcript.ended and any(lapsing)):
             facts += await self._inner.facts(remainder)
         return facts
@@ -241,7 +243,5 @@ class CompactionAwareSummary:
 def _opened(choice: Llm | str | None, settings: MemorySettings) -> Llm | None:
     llm = open_llm(choice, settings)
     if llm is None and choice is not None:
-        raise ConfigurationError(
-            "LlmSummary takes a model's name, or an object with complete(); it got neither."
-        )
+        raise ConfigurationError("LlmSummary takes a model's name or an object with complete().")
     return llm

@@ -1,4 +1,4 @@
-"""Summary providers: what they are given and return, and the one that works without a model."""
+"""Summary providers: their input and output, and the provider that needs no model."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from .splitting import SENTENCE_END
 
 MAX_ACKNOWLEDGEMENT_WORDS = 3
 MAX_ACKNOWLEDGEMENT_CHARS = 80
-# scripts whose words have no spaces between
+# scripts without spaces between words
 _UNSPACED = re.compile(r"([\u0e00-\u0eff\u3040-\u30ff\u4e00-\u9fff])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript(Sequence[Message]):
-    """The part of a session that was not taken in yet; a sequence of its messages.
+    """The new part of a session, as a sequence of its messages.
 
     Attributes:
-        messages: in order; secrets masked, and without what memory itself had said.
-        session_id: the session they belong to.
-        ended: the session is over, or has become long: one episodic summary of it is wanted too.
-        earlier: the last summary of the session and what was learnt in it since, oldest first; for
-            its next summary only.
-        slots: (subject, attribute) pairs that the scope's memories state, the newest first.
-        llm: the model at hand, for a provider that has none of its own.
+        messages: the messages in order, with secrets masked and echoes of memory removed.
+        session_id: the session.
+        ended: True to summarize the session too: it has ended or become long.
+        earlier: the last summary of the session and the memories learned since, oldest first; only
+            for its next summary.
+        slots: (subject, attribute) pairs of the scope's memories, newest first.
+        llm: the model for a provider that has none of its own.
         now: the time of the extraction (aware UTC).
     """
 
@@ -54,7 +54,7 @@ class Transcript(Sequence[Message]):
 
     @property
     def said(self) -> list[Message]:
-        """The messages that say something; compaction summaries are none."""
+        """The messages with text, without compaction summaries."""
         return [message for message in self if message.text.strip() and message.compaction is None]
 
     def of(self, messages: Sequence[Message]) -> Transcript:
@@ -63,15 +63,14 @@ class Transcript(Sequence[Message]):
 
 
 class SummaryProvider(Protocol):
-    """Turns a transcript into facts. Any object with this method will do; a `name` is used when it
-    has one.
+    """Extracts facts from a transcript; any object with this method, and optionally a `name`.
 
-    One that works with a model may have `needs_llm` (True while it lacks one and takes that of the
-    transcript) and `with_settings(settings)`, which opens its own.
+    A provider that uses a model may have `needs_llm` (True if it uses the transcript's model
+    because it has none) and `with_settings(settings)`, which opens its own.
     """
 
     async def facts(self, transcript: Transcript) -> Sequence[Fact]:
-        """Return what is worth keeping of the transcript; nothing is a good answer.
+        """Return the facts worth keeping, possibly none.
 
         Raises:
             ModelError: the model is unavailable or its answer cannot be used; the transcript is
@@ -81,13 +80,13 @@ class SummaryProvider(Protocol):
 
 
 def with_settings(provider: SummaryProvider, settings: MemorySettings) -> SummaryProvider:
-    """Return the provider with its own model, if any, opened by these settings."""
+    """Return the provider with its own model, if any, opened with these settings."""
     own = getattr(provider, "with_settings", None)
     return own(settings) if own else provider
 
 
 def checked_provider(provider: SummaryProvider) -> SummaryProvider:
-    """Return the provider itself.
+    """Return the provider.
 
     Raises:
         ConfigurationError: it has no async method `facts`.
@@ -108,14 +107,14 @@ def provider_name(provider: SummaryProvider) -> str:
 
 
 def needs_llm(provider: SummaryProvider) -> bool:
-    """Return True if the provider cannot work before it is given a model."""
+    """Return True if the provider needs a model and has none."""
     return bool(getattr(provider, "needs_llm", False))
 
 
 class PassthroughSummary:
-    """Keep messages word for word, each as one memory; the same words said twice are two memories.
+    """Keep messages unchanged, each as one memory, including literal repeats.
 
-    Every user turn is kept, a short answer ("Yes.") with the question that it answers. An agent's
+    Every user turn is kept; a short answer ("Yes.") gets the question before it. An agent's
     acknowledgement ("Understood.") is left out.
     """
 
@@ -125,10 +124,7 @@ class PassthroughSummary:
         self.type: MemoryType = type
 
     async def facts(self, transcript: Transcript) -> Sequence[Fact]:
-        """Return a fact for each message that says something.
-
-        Compaction summaries are not turns and are left out.
-        """
+        """Return a fact for each message with text, without compaction summaries."""
         return [
             Fact(
                 text=message.text,
@@ -144,7 +140,7 @@ class PassthroughSummary:
 
 
 def _kept(transcript: Transcript) -> Iterator[tuple[Message, tuple[str, ...]]]:
-    """Yield the turns that are kept, each with the ids of the events that it comes from."""
+    """Yield the turns to keep, each with the ids of its events."""
     said = transcript.said
     short = {number for number, message in enumerate(said) if says_little(message.text)}
     telling = (message.text for number, message in enumerate(said) if number not in short)
@@ -168,7 +164,9 @@ def _kept(transcript: Transcript) -> Iterator[tuple[Message, tuple[str, ...]]]:
 
 
 def says_little(text: str) -> bool:
-    """Return True for at most three words without a number, a name or a symbol, and no question."""
+    """Return True for at most three words that are no question and contain no number, name or
+    symbol.
+    """
     if len(text) > MAX_ACKNOWLEDGEMENT_CHARS:
         return False
     words = [word for chunk in _UNSPACED.sub(r" \1 ", text).split() if (word := chunk.strip(EDGES))]

@@ -1,4 +1,4 @@
-"""Transcripts on their way into the queue and out of it: checked, masked, and written as JSON."""
+"""Read and write the transcripts of queued jobs: checked, masked, as JSON."""
 
 from __future__ import annotations
 
@@ -33,16 +33,15 @@ _MESSAGE, _MESSAGES = TypeAdapter(Message), TypeAdapter(list[Message])
 def prepared(
     messages: Sequence[Message], session_id: str, redact: Redactor, max_bytes: int
 ) -> list[Message]:
-    """Return the messages as they may be queued: checked, masked, without what memory had said,
+    """Return the messages ready to be queued: checked, masked, without echoes of recalled texts,
     each with an event id.
 
-    Those whose personal data is not kept are left out.
-
-    A message without an event id gets one made of what it says and how often it was said before in
-    this call, so that the same transcript gives the same ids when it comes again.
+    Messages are left out if their personal data may not be kept. A message without an event id gets
+    one derived from its text and the number of its repeats in this call, so that the same
+    transcript gets the same ids again.
 
     Raises:
-        InvalidInput: ids that are too long or not valid, times, a role or fields that cannot be.
+        InvalidInput: an id, time, role or field does not fit.
     """
     seen: Counter[str] = Counter()
 
@@ -57,7 +56,7 @@ def prepared(
             event_id = f"{digest}-{seen[digest]}"
         recalled: list[str] = []
         for text in message.recalled:
-            # it was remembered before that was refused; no message may say it again
+            # stored before such data was refused: no message may repeat it
             with suppress(PersonalDataRefused):
                 recalled.append(redact(valid_text(text)))
         return replace(
@@ -82,7 +81,7 @@ def prepared(
 def _checked_fields(
     fields: Mapping[str, Any], redact: Redactor, max_bytes: int
 ) -> Mapping[str, Any]:
-    """Return the fields that facts get, checked and masked, as JSON values.
+    """Return the fields for the facts of a message, checked and masked, as JSON values.
 
     Raises:
         InvalidInput: a field is unknown, or its value does not fit.
@@ -96,9 +95,9 @@ def _checked_fields(
 
 
 def to_payload(messages: Sequence[Message], *, ended: bool = False) -> dict[str, Any]:
-    """Return the JSON that a job carries; `forget` looks at its `messages[].event_id`.
+    """Return the JSON of a job; `forget` reads its `messages[].event_id`.
 
-    What memory handed over is not in it: once forgotten, it must not be written anew.
+    Recalled texts are left out: a forgotten memory must not be written again.
     """
     unwritten = {"__all__": {"recalled"}}
     written = _MESSAGES.dump_python([*messages], mode="json", exclude=unwritten)
@@ -106,12 +105,12 @@ def to_payload(messages: Sequence[Message], *, ended: bool = False) -> dict[str,
 
 
 def from_payload(payload: Mapping[str, Any]) -> list[Message]:
-    """Return the messages that `to_payload` wrote."""
+    """Return the messages of a payload made by `to_payload`."""
     return _MESSAGES.validate_python(payload.get("messages", ()))
 
 
 def batch_key(messages: Sequence[Message], session_id: str, *, ended: bool) -> str:
-    """Return the key that makes the same events of a session, queued twice, one job."""
+    """Return the key by which the same events of a session, queued twice, become one job."""
     events = sorted({message.event_id for message in messages})
     names = json.dumps([session_id, ended, *events])
     return hashlib.blake2b(names.encode(), digest_size=16).hexdigest()

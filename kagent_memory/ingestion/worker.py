@@ -26,35 +26,35 @@ from .providers import ProviderUnavailable
 logger = logging.getLogger(__name__)
 
 LEASE_SECONDS = 20.0
-"""How long a killed worker's job waits for another worker."""
+"""Seconds until another worker may claim the job of a killed one."""
 MAX_LEASES = 8
-"""Times `LEASE_SECONDS` that a job begun often is leased for."""
+"""Longest lease, in multiples of `LEASE_SECONDS`, of a job begun repeatedly."""
 POLL_SECONDS = 1.0
 FIRST_PAUSE_SECONDS = 2.0
 MAX_PAUSE_SECONDS = 900.0
-MAX_FAILURES = 5  # a job that failed as often becomes a dead letter; what may pass does not count
-UNRESOLVED_PAUSE_SECONDS = 30.0  # who brings the model that a job waits for wakes the worker
+MAX_FAILURES = 5  # until a job becomes a dead letter; transient failures do not count
+UNRESOLVED_PAUSE_SECONDS = 30.0  # a caller that brings the missing model wakes the worker
 MEASURE_SECONDS = 15.0
 MAX_ERROR_CHARS = 500
 MAX_UNRESOLVABLE = 1_000
-UNRESOLVABLE_SECONDS = 30.0  # names that this process lacks are not asked for again before
+UNRESOLVABLE_SECONDS = 30.0  # until jobs of a missing name are claimed again
 
 Run = Callable[[Job, Meter], Awaitable[None]]
 
 
 @dataclass(eq=False)
 class Worker:
-    """Works on the queue of one store; any number of workers, in any processes, may.
+    """Works on the queue of a store; any number of workers may, in any number of processes.
 
     Attributes:
-        store: whose queue.
-        run: performs one claimed job to its end (its last act commits and ends it), with what
-            counts its calls of models.
-        clock: the time now (aware UTC).
-        at_once: jobs in progress at a time.
-        redact: masks secrets in what a failure says, before it is logged or stored with the job.
-        location: names the store in metrics.
-        finished: how many jobs came to their end.
+        store: the queue.
+        run: performs a claimed job, and commits its result and its end together; the meter counts
+            its calls of models.
+        clock: the current time (aware UTC).
+        at_once: jobs in progress at a time, by default 4.
+        redact: masks secrets in errors before they are logged or stored with the job.
+        location: the name of the store in metrics.
+        finished: the number of finished jobs.
     """
 
     store: JobQueue
@@ -74,13 +74,13 @@ class Worker:
         self._measure_at = 0.0
 
     def wake(self, model: str = "") -> None:
-        """Look at the queue at once: a job was added, which may have brought its `model` along."""
+        """Look at the queue at once, for a new job whose `model` may be new to this process."""
         for pair in [pair for pair in self._unresolvable if model and pair[1] == model]:
             self._unresolvable.pop(pair, None)
         self._wake.set()
 
     async def work(self, stop: asyncio.Event) -> None:
-        """Work until told to stop, then finish what runs; release running jobs when cancelled."""
+        """Work until `stop` is set, then finish the running jobs; release them if cancelled."""
         try:
             while not stop.is_set():
                 seconds = POLL_SECONDS if await self._claim_due() else 4 * POLL_SECONDS
@@ -92,16 +92,16 @@ class Worker:
                     for wait in waits:
                         wait.cancel()
             await self._settle()
-        except GeneratorExit:  # its loop was left behind: nothing can be awaited
+        except GeneratorExit:  # the event loop is closed: nothing can be awaited
             raise
         except BaseException:
             await uninterrupted(cancel_and_wait(*self._running))
             raise
 
     async def work_until_idle(self) -> int:
-        """Work until nothing is due or running; return how many jobs were finished."""
+        """Work until nothing is due or running; return the number of jobs finished."""
         before = self.finished
-        # what ended may have queued more
+        # a finished job may have queued others
         while await self._claim_due() and (self._running or self._wake.is_set()):
             if self._running:
                 await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
@@ -109,12 +109,12 @@ class Worker:
         return self.finished - before
 
     async def _claim_due(self) -> bool:
-        """Start due jobs while there is room; return False if the queue cannot be read."""
+        """Start due jobs up to `at_once`; return False if the queue cannot be read."""
         self._wake.clear()
         now = time.monotonic()
         while len(self._running) < self.at_once:
             try:
-                # stopped in the middle, it would leave a lease to expire
+                # interrupted, it would leave a lease to expire
                 if not await uninterrupted(self._claim()):
                     break
             except KagentMemoryError as error:
@@ -129,7 +129,7 @@ class Worker:
         return True
 
     async def _measure(self) -> None:
-        """Tell the telemetry how long the queue is."""
+        """Report the length of the queue to telemetry."""
         now = self.clock()
         try:
             pending = await self.store.pending(now=now)
@@ -197,7 +197,9 @@ class Worker:
                 return
 
     async def _failed(self, job: Job, error: Exception) -> None:
-        """Release a failed job; do not count it if its provider or model is only missing here."""
+        """Release a failed job; do not count the failure if only this process lacks its provider or
+        model.
+        """
         if isinstance(error, Conflict):
             logger.warning("Job %s was taken over by another worker.", job.id)
             return
@@ -212,7 +214,7 @@ class Worker:
         misconfigured = isinstance(error, ConfigurationError)
         passes = isinstance(error, StoreError) or transient(error)
         job = replace(job, failures=job.failures + (not passes))
-        # what errors of others say may quote content
+        # messages of foreign errors may quote content
         is_own = isinstance(error, KagentMemoryError) and raised_here(error)
         reason = self.redact(f"{type(error).__name__}: {error}" if is_own else kinds(error))
         logger.warning("Job %s failed (attempt %d): %s", job.id, job.attempts, reason)
@@ -226,7 +228,7 @@ class Worker:
         self, job: Job, error: str, *, pause: float, dead: bool = False, counted: bool = True
     ) -> None:
         run_after = self.clock() + timedelta(seconds=pause)
-        left = job if counted else replace(job, attempts=max(0, job.attempts - 1))
+        left = job if counted else replace(job, attempts=job.attempts - 1)
         try:
             await self.store.release(left, run_after=run_after, error=error, dead=dead)
         except KagentMemoryError as away:
@@ -236,20 +238,21 @@ class Worker:
 
 
 def lease_seconds(job: Job) -> float:
-    """Return how long a job is leased for.
+    """Return the duration of a job's lease.
 
-    It doubles each time the job is begun: a worker whose event loop is held up for long, by a
-    provider that blocks say, keeps its job in the end.
+    It doubles with each attempt, so that a worker whose event loop is blocked for long, for example
+    by a provider, keeps its job in the end.
     """
-    return LEASE_SECONDS * min(2 ** max(0, job.attempts - 1), MAX_LEASES)
+    return LEASE_SECONDS * min(2 ** (job.attempts - 1), MAX_LEASES)
 
 
 def pause_seconds(failures: int) -> float:
-    """Return the pause before a job that failed `failures` times in a row (from 1) runs again.
+    """Return the pause before the next attempt at a job after `failures` failures in a row (from
+    1).
 
-    It doubles up to a quarter of an hour; a quarter of it is random, so that jobs that failed
-    together come apart.
+    It doubles up to a quarter of an hour; a random part of up to a quarter keeps jobs that failed
+    together apart.
     """
-    exponent = min(failures - 1, 9)  # beyond that every pause is the longest
+    exponent = min(failures - 1, 9)  # enough for the longest pause
     pause = min(FIRST_PAUSE_SECONDS * 2**exponent, MAX_PAUSE_SECONDS)
-    return pause * random.uniform(0.75, 1.0)  # noqa: S311 spreads the tries, hides nothing
+    return pause * random.uniform(0.75, 1.0)  # noqa: S311 spreads the attempts, no secret

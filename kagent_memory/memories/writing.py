@@ -95,7 +95,7 @@ class Writing(Opened):
             if end_after_minutes is not None and not compaction:
                 waiting = await queue.waiting(scope, "session_end", session_id)
                 compaction = waiting is not None and waiting.provider.startswith(f"{REUSING}+")
-            provider, model = self.providers.choose(scope, compaction=compaction, at_hand=llm)
+            provider, model = self.providers.choose(scope, compaction=compaction, brought=llm)
             now = self.clock()
 
             def written() -> tuple[str, dict[str, Any]]:
