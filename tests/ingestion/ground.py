@@ -1,6 +1,4 @@
-"""What the tests of ingestion stand on: what is said, and models and providers that do as they are
-told.
-"""
+"""Shared fixtures of ingestion tests: statements, and scripted models and providers."""
 
 from __future__ import annotations
 
@@ -29,13 +27,13 @@ def said(text: str, id: str, role: Any = "user", **more: Any) -> Message:
 
 
 def stated(prompt: str) -> Any:
-    """Every "Fact: …." of the input as a fact; nothing to decide, nothing to merge."""
+    """Return every "Fact: …." of the input as a fact, without decisions or merges."""
     facts = re.findall(r"Fact: ([^\n<]+?\.)(?=\s|$|<)", prompt)
     return {"facts": [{"text": text} for text in facts], "decisions": [], "summary": ""}
 
 
 def deciding(**decision: Any) -> Callable[[str], Any]:
-    """Decide the same about each fact and the first memory that is shown with it."""
+    """Return the same decision about each fact and the first memory shown with it."""
 
     def answer(prompt: str) -> Any:
         shown = re.findall(r"^(F\d+): .*\n  (M\d+): ", prompt, re.MULTILINE)
@@ -48,7 +46,7 @@ def deciding(**decision: Any) -> Callable[[str], Any]:
 
 
 def raised(outer: Exception, inner: Exception) -> Exception:
-    """Return an error as it is when another one was its cause."""
+    """Return an error raised from another one as its cause."""
     try:
         raise outer from inner
     except Exception as error:
@@ -56,7 +54,7 @@ def raised(outer: Exception, inner: Exception) -> Exception:
 
 
 class AsSaid:
-    """A summary provider that takes each message for a fact, with these fields."""
+    """A summary provider that makes each message a fact with these fields."""
 
     name = "as said"
 
@@ -77,7 +75,7 @@ class AsSaid:
 
 
 class Replying:
-    """A model of somebody else's: it gives back the raw text of a reply, or raises."""
+    """A foreign model that returns raw text, or raises."""
 
     def __init__(self, reply: Callable[[str], Any] | Any, name: str = "theirs") -> None:
         self.name = name
@@ -93,7 +91,7 @@ class Replying:
 
 
 class Embedding(HashEmbedder):
-    """An embedder that keeps the texts it is given, and fails or waits when it is told to."""
+    """An embedder that records its texts, and fails or waits on demand."""
 
     def __init__(self, name: str = "hash", dimensions: int = 32) -> None:
         super().__init__(dimensions, name)
@@ -122,7 +120,7 @@ async def lacking(memories: Memories, scope: Scope, name: str) -> int:
 
 @asynccontextmanager
 async def opened(uri: str = "libsql:///:memory:", **options: Any) -> AsyncIterator[Memories]:
-    """Open memories that nobody prunes or, but for `worker`, works off by himself."""
+    """Open memories without a background prune and, unless `worker` is set, without a worker."""
     given = {"worker": False, "prune_every_hours": 0, **options}
     async with await Memories.open(uri, **given) as memories:
         yield memories
@@ -131,7 +129,7 @@ async def opened(uri: str = "libsql:///:memory:", **options: Any) -> AsyncIterat
 async def taken_in(
     memories: Memories, messages: Sequence[Message], session_id: str = "s1", **options: Any
 ) -> int:
-    """Take messages of a session in at once; return how many jobs came to their end."""
+    """Ingest messages of a session at once; return the number of finished jobs."""
     await memories.remember(SCOPE, messages, session_id, **options)
     return await memories.work(until_idle=True)
 

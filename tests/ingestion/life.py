@@ -1,8 +1,8 @@
-"""A process that takes sessions in and can be killed anywhere; the scripted model answers by its
-input.
+"""A process that ingests sessions and can be killed anywhere.
 
-The points are put into the store, the embedder and the model from outside: the package knows
-nothing of them."""
+The scripted model answers by its input. The kill points are put into the store, embedder and model
+from outside: the package does not know them.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ POINTS = (
 
 
 def sessions() -> dict[str, list[Message]]:
-    """What is said: every session states two facts of its own."""
+    """Return sessions that state two facts each."""
     return {
         f"s{number}": [
             Message(
@@ -52,12 +52,12 @@ def sessions() -> dict[str, list[Message]]:
 
 
 def scope_of(user: str) -> Scope:
-    """Whose life it is."""
+    """Return the scope of a life."""
     return Scope("acme", user, "desk")
 
 
 def live(uri: str, user: str, point: str, acknowledged: Sequence[str], report: Connection) -> None:
-    """Takes in what was not acknowledged yet, works until all is done, and reports both."""
+    """Ingest the sessions not yet acknowledged, work until idle, and report both."""
     asyncio.run(_live(uri, user, point, acknowledged, report))
 
 
@@ -81,7 +81,7 @@ async def _live(
 
 
 def _arm(point: str, *, llm: Any, embedder: Any, store: Any, queue: Any) -> None:
-    """Have the process killed before or after a verb, or a statement, is run."""
+    """Kill the process before or after a verb or a statement runs."""
     where, _, when = point.partition(":")
     verbs = (
         (llm, "complete"),

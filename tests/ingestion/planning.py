@@ -12,7 +12,7 @@ from kagent_memory.retrieval.similar import Near
 async def plan(
     new: Sequence[Memory], near: Near, *, llm: Llm | None = None, visible: int = 0, now: datetime
 ) -> Plan:
-    """Return the plan with the decisions that the model makes."""
+    """Return the plan with the model's decisions."""
     made = Plan(now=now, replaceable=max(MIN_REPLACED, visible // 10))
     made.take(new, near, await decide(new, near, llm))
     return made

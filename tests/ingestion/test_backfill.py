@@ -1,4 +1,4 @@
-"""A store that began without an embedder gets one: what it holds is embedded in the background."""
+"""A store that gets its first embedder embeds its memories in the background."""
 
 from __future__ import annotations
 

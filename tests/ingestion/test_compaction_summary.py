@@ -36,7 +36,7 @@ def llm():
 
 
 async def test_a_covered_session_costs_no_call_and_its_remainder_one(llm):
-    """What a compaction covers costs no call of a model, and all that follows it costs one."""
+    """Messages covered by a compaction cost no model call, and the remainder costs one."""
     provider = CompactionAwareSummary()
     turns = [turn(at) for at in range(1, 21)]
     (fact,) = await provider.facts(transcript(*turns, summary(1, 20), llm=llm))
@@ -83,7 +83,7 @@ async def test_without_summaries_it_is_its_inner_provider():
 
 
 async def test_turns_outside_of_ranges_are_not_covered():
-    """Turns before between and without a time are not taken for covered."""
+    """Turns before, between and without a time are not covered."""
     provider = CompactionAwareSummary(PassthroughSummary())
     untimed = Message(text="no time", event_id="x")
     facts = await provider.facts(

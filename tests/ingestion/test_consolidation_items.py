@@ -1,4 +1,4 @@
-"""What consolidation makes of pairs of facts, by a model that is right and by models that are not.
+"""Consolidate pairs of facts with a correct model and with wrong ones.
 
 Each item of `items/consolidation.toml` is two sessions: one says `former`, the other `new`. `who`
 is how the former was saved ("explicit"), or who says the new one ("tool").
@@ -32,7 +32,7 @@ Decide = Callable[[Item], Mapping[str, Any]]
 
 
 def ideal(item: Item) -> Mapping[str, Any]:
-    """Decide rightly."""
+    """Return the correct decision."""
     actions = {"same": "NOOP", "adds": "UPDATE", "replaces": "SUPERSEDE", "other": "ADD"}
     return {"action": actions[item["relation"]], "text": item.get("united")}
 
@@ -50,13 +50,13 @@ BAD: Mapping[str, Decide] = {
 
 
 def scope_of(item: Item) -> Scope:
-    """Return the scope in which alone an item is said."""
+    """Return the scope of one item."""
     return Scope("", f"user {ITEMS.index(item)}", "app")
 
 
 @asynccontextmanager
 async def settled(decide: Decide, *items: Item) -> AsyncIterator[Memories]:
-    """Open a memory to which both facts of each item were said, a day apart."""
+    """Open memories with both facts of each item, said a day apart."""
     clock, asked = FrozenClock(START), list[Item]()
 
     async def said(item: Item, fact: str, role: Any = "user") -> None:
@@ -79,15 +79,13 @@ async def settled(decide: Decide, *items: Item) -> AsyncIterator[Memories]:
 
 
 async def found(memories: Memories, item: Item, fact: str, **options: Any) -> list[str]:
-    """Return what is found for one of the facts of an item."""
+    """Return the memories found for one of the facts of an item."""
     hits = await memories.recall(scope_of(item), item[fact], limit=20, **options)
     return [hit.memory.content for hit in hits]
 
 
 def is_told(text: str, contents: list[str]) -> bool:
-    """Return True if one of the contents says all of a text, word for word or with words
-    between.
-    """
+    """Return True if one of the contents contains all words of a text in order."""
 
     def words(one: str) -> list[str]:
         return re.findall(r"[\u4e00-\u9fff]|[\w']+", one.casefold())
@@ -100,7 +98,7 @@ def is_told(text: str, contents: list[str]) -> bool:
 
 
 async def test_a_model_that_is_right_is_believed() -> None:
-    """Corrections leave every read, what is the same is handed over once, and nothing is lost."""
+    """A correct model makes corrections effective, unites duplicates and loses nothing."""
     async with settled(ideal, *ITEMS) as memories:
         for item in ITEMS:
             former = await found(memories, item, "former")
@@ -120,7 +118,9 @@ async def test_a_model_that_is_right_is_believed() -> None:
 
 @pytest.mark.parametrize("decided", BAD)
 async def test_no_model_puts_out_of_reach_what_was_said(decided: str) -> None:
-    """A recall finds both, or its past does: what is replaced held until the new one was said."""
+    """A wrong model hides nothing: a recall finds both facts, or the replaced one as of its
+    time.
+    """
     async with settled(BAD[decided], *ITEMS) as memories:
         for item in ITEMS:
             assert is_told(item["new"], await found(memories, item, "new")), item
@@ -134,7 +134,7 @@ SAME = [item for item in ITEMS if item["relation"] == "same"]
 
 
 async def test_undo_separates_what_was_linked() -> None:
-    """Undo of a merge takes the links off both memories, and both are still found."""
+    """Undo of a merge removes the links of both memories, and both are still found."""
     async with settled(ideal, *SAME) as memories:
         for item in SAME:
             scope = scope_of(item)
@@ -155,7 +155,7 @@ async def test_forgetting_takes_a_memory_out_of_others_links() -> None:
 
 
 async def test_the_prune_judges_each_linked_memory_by_itself() -> None:
-    """What is in use is extended, what is linked with it and is not in use goes."""
+    """The prune extends a used memory and deletes an unused one, although they are linked."""
     scope = scope_of(SAME[0])
     async with settled(ideal, SAME[0]) as memories:
         for _ in range(10):

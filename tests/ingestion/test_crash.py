@@ -1,5 +1,5 @@
-"""Invariants 2 and 3 under SIGKILL: whatever is killed wherever, the memories are those of a life
-without a crash.
+"""Invariants 2 and 3 under SIGKILL: after any kill, the memories are those of a life without a
+crash.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ FORKS = multiprocessing.get_context("forkserver")
 
 @pytest.fixture(scope="module", autouse=True)
 def forkserver() -> None:
-    """Imports what a life needs once for all; without the path the server silently leaves out what
-    it cannot find.
-    """
+    """Return a server with the modules of a life preloaded, which need the path to be found."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
         FORKS.set_forkserver_preload([life.__name__])
@@ -33,7 +31,7 @@ def forkserver() -> None:
 
 
 class Lives:
-    """Lives one process after another on one store, remembering what was acknowledged."""
+    """Processes one after another on one store, with a record of acknowledged sessions."""
 
     def __init__(self, uri: str, user: str = "ada") -> None:
         self.uri, self.user = uri, user
@@ -41,7 +39,7 @@ class Lives:
         self.kills = 0
 
     def once(self, point: str = "", seconds: float | None = None) -> bool:
-        """One process; True when it came to its end, False when it was killed."""
+        """Run one process; return True if it finished, False if it was killed."""
         near, far = FORKS.Pipe(duplex=False)
         process = FORKS.Process(
             target=life.live, args=(self.uri, self.user, point, tuple(self.acknowledged), far)
@@ -101,7 +99,7 @@ def test_a_kill_at_a_named_point_loses_and_doubles_nothing(store_uri: str, point
 
 @pytest.mark.parametrize("wanted", [3, pytest.param(100, marks=pytest.mark.slow)])
 def test_kills_at_random_moments_lose_and_double_nothing(store_uri: str, wanted: int):
-    """However often and whenever a process is killed, each fact is in the end stored once."""
+    """Each fact is stored exactly once in the end, after any number of kills at any moment."""
     chance = random.Random(20261121)
     kills = lives_lived = 0
     while kills < wanted:

@@ -1,4 +1,4 @@
-"""What agents and tools say of what memory holds is not learnt again, and news beside it is."""
+"""Agents and tools that repeat memories teach nothing, and news beside an echo is learned."""
 
 from __future__ import annotations
 
@@ -54,14 +54,16 @@ def remembered(text: str) -> Memory:
 
 
 def left(*messages: Message, known: Collection[str] = (OSLO, TEA, NO_MEAT)) -> list[str]:
-    """Return what is left of messages."""
+    """Return the texts that remain of messages."""
     memories = [remembered(text) for text in (NAME, *known)]
     return [message.text for message in mask_recalled(messages, memories) if message.text]
 
 
 @pytest.mark.parametrize("recalled", [False, True])
 def test_most_natural_echoes_are_not_learnt_and_no_news_is_lost(recalled: bool) -> None:
-    """Items in five languages, which a recall handed over in the same turn or long ago."""
+    """Echoes in five languages are recognized after a recall in the same turn or long ago, and no
+    news is lost.
+    """
 
     def learnt(said: str, known: str, role: Any = "agent") -> list[str]:
         given = [Message(text="", role="tool", recalled=(known,))] if recalled else []
@@ -77,7 +79,7 @@ def test_most_natural_echoes_are_not_learnt_and_no_news_is_lost(recalled: bool) 
 @pytest.mark.parametrize("frame", FRAMES)
 @pytest.mark.parametrize("said", ECHOES)
 def test_whatever_is_said_around_an_echo_it_stays_one(said: str, frame: str) -> None:
-    """Greetings, dates of the memory, labels and marks add nothing."""
+    """Greetings, dates of the memory, labels and marks around an echo are no news."""
     assert left(agent(frame.format(said))) == []
 
 
@@ -100,7 +102,7 @@ def test_whatever_is_said_around_an_echo_it_stays_one(said: str, frame: str) -> 
     ],
 )
 def test_what_says_something_else_of_the_same_is_news(said: str) -> None:
-    """Other names, numbers, people, denials and ends are never an echo."""
+    """A sentence with another name, number, person, denial or end is never an echo."""
     assert left(agent(said)) == [said]
 
 
@@ -127,14 +129,14 @@ def test_a_rare_word_elsewhere_hides_no_echo(said: str, known: Collection[str]) 
 
 
 def test_news_and_echoes_of_one_message_are_told_apart() -> None:
-    """Sentence by sentence; one sentence may be made of two memories."""
+    """A message is judged by sentence, and one sentence may echo two memories."""
     both = "You live in Oslo with two cats, and your favourite tea is Darjeeling First Flush."
     said = f"{both} The vet can see them on 3 May. You don't eat meat."
     assert left(agent(said)) == ["The vet can see them on 3 May."]
 
 
 def test_a_memory_tools_answer_goes_whole() -> None:
-    """What it handed over is known afterwards."""
+    """A memory tool's answer is removed as a whole, and sentences that repeat it are echoes."""
     answer = Message(
         text='{"memories": ["x"]}', role="tool", recalled=("Grandma's parrot is called Rico.", TEA)
     )
@@ -144,7 +146,9 @@ def test_a_memory_tools_answer_goes_whole() -> None:
 
 
 def test_what_the_user_says_always_counts() -> None:
-    """Even word for word what memory said in the same turn: it may be true again."""
+    """A user's text is kept even if it repeats a recalled memory literally: it may be true
+    again.
+    """
     user, recalled = Message(text=TEA), agent("ok then", recalled=(TEA,))
     assert left(user) == [TEA]
     assert left(user, recalled) == [TEA, "ok then"]
@@ -153,7 +157,9 @@ def test_what_the_user_says_always_counts() -> None:
 
 
 def test_an_injected_block_leaves_the_users_text() -> None:
-    """Its lines are known too; words that only happen to be recalled stay."""
+    """An injected block is removed from a user's text, which keeps words that merely equal a
+    recalled text.
+    """
     block = "<PAST_CONVERSATIONS>\n- likes rain\n- Uncle Bob sold his boat.\n</PAST_CONVERSATIONS>"
     user = Message(text=f"{block}\nWhat should I pack? My trip is to Rome.", recalled=(block,))
     assert left(user, agent("Uncle Bob sold his boat!")) == [
@@ -163,7 +169,7 @@ def test_an_injected_block_leaves_the_users_text() -> None:
 
 
 def test_blanks_beside_an_injected_block_cost_no_time() -> None:
-    """A block is looked for in time linear in the text."""
+    """Finding an injected block takes time linear in the text."""
     text = f"rain\n{' ' * 200_000}x\nWhat should I pack?"
     began = time.process_time()
     left(Message(text=text, recalled=("rain\n\nand boats",)))
@@ -171,13 +177,13 @@ def test_blanks_beside_an_injected_block_cost_no_time() -> None:
 
 
 def test_echoes_in_scripts_without_spaces_are_masked() -> None:
-    """Their sentences end without a blank."""
+    """An echo is recognized in a script that ends sentences without a space."""
     known = "用户最喜欢的茶是龙井。"
     assert left(agent(f"{known}我给你订了机票。"), known=[known]) == ["我给你订了机票。"]
 
 
 def test_the_work_is_linear_when_every_sentence_is_another_one() -> None:
-    """Eight times as much costs no more than thirty times as much."""
+    """Eight times as many different sentences take at most thirty times as long."""
 
     def seconds(count: int) -> float:
         known = [
@@ -210,7 +216,7 @@ NEWS = "Your hotel in Quito burnt down."
 
 @pytest.mark.parametrize("said", [["\n".join((*RECITED, NEWS))], [*RECITED, NEWS]], ids=len)
 async def test_what_is_recited_is_not_learnt_again(store_uri: str, said: list[str]) -> None:
-    """However much of what is stored is recited at once, only the news beside it is learnt."""
+    """An agent that recites most of the memories at once teaches only the news beside them."""
     llm = ScriptedLlm(lambda _: {"facts": [], "decisions": [], "summary": ""})
     async with opened(store_uri, llm=llm) as memories:
         await memories.add(SCOPE, ["The user's name is Grace Hopper.", *VISITS])

@@ -1,6 +1,4 @@
-"""What may be stored, and what an edit, a correction and an undo make of a memory: pure, without a
-store.
-"""
+"""Checks of facts, and the effect of an edit, correction or undo on a memory, without a store."""
 
 from __future__ import annotations
 
@@ -120,7 +118,7 @@ def test_labels_are_kept_once_in_their_order_and_times_in_utc() -> None:
 
 
 def test_an_edit_leaves_the_rest_as_it_was() -> None:
-    """An edit sets what is given and leaves the rest as it was."""
+    """An edit changes the given fields and no others."""
     old = memory(
         session_id="s", position=2, author="ada", subject="user", attribute="tea", event_ids=("e",)
     )
@@ -137,7 +135,7 @@ def test_only_a_new_ttl_moves_the_expiry_and_it_counts_from_now() -> None:
 
 
 def test_an_edit_checks_only_what_it_sets() -> None:
-    """An edit looks at what it sets and leaves what another door let in."""
+    """An edit checks its own fields only, not old values with other limits."""
     old = memory(content="x" * 10_000, metadata={"a": "y" * 10_000})
     assert after(old, pinned=True) == replace(old, pinned=True, updated_at=LATER, revision=2)
     assert after(old, content="short").metadata == old.metadata
@@ -153,7 +151,7 @@ def revision(before: Memory | None, id: str, number: int, **values: Any) -> Revi
 
 
 def test_what_an_undo_restores_is_not_expired() -> None:
-    """What an undo restores does not vanish because it would be expired."""
+    """An undo gives an expired memory a new term."""
     old = memory(expires_at=NOW + timedelta(days=1), ttl_days=7)
     now = after(old, content="Ada likes coffee")
     edit = [revision(old, old.id, 1)]
@@ -162,7 +160,7 @@ def test_what_an_undo_restores_is_not_expired() -> None:
 
 
 def test_a_short_term_memory_comes_back_for_its_hours() -> None:
-    """A short term memory comes back for its hours and not for its long life."""
+    """An undo restores a short-term memory for its hours, not for its long-term TTL."""
     brief = memory(
         state="short_term", expires_at=NOW + timedelta(hours=24), created_at=NOW, ttl_days=90
     )

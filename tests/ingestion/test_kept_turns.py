@@ -1,4 +1,4 @@
-"""Words beside facts: what was said is kept, found, handed over once, and goes with its facts."""
+"""Turns kept beside facts are found, handed over once, and deleted with their facts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TEAS = ("oolong", "sencha", "matcha")
 
 
 def extracted(prompt: str) -> Mapping[str, Any]:
-    """Find the favourite tea, and nothing else."""
+    """Extract the favourite tea, and nothing else."""
     said = prompt.rpartition("<transcript>")[2]
     tea = next((tea for tea in TEAS if tea in said), None)
     if tea is None:
@@ -63,7 +63,7 @@ async def listed(memories: Memories) -> list[str]:
 
 
 async def test_turn_is_no_memory_of_its_own_in_lists_and_counts(store_uri):
-    """A kept turn is neither listed nor counted, but can be got by a fact that names it."""
+    """A kept turn is neither listed nor counted, but a fact names it, and get returns it."""
     async with opened(store_uri) as memories:
         await say(memories, "s1", TURN)
         assert await listed(memories) == [FACT]
@@ -76,7 +76,9 @@ async def test_turn_is_no_memory_of_its_own_in_lists_and_counts(store_uri):
 
 @pytest.mark.parametrize("question", ["What is the favourite tea?", "Where does sister Mia live?"])
 async def test_fact_and_its_turn_are_one_answer(store_uri, question):
-    """The fact is handed over with the words it came from, which also hold what no fact does."""
+    """A fact is handed over with the words of its turn, which also contain details without
+    a fact.
+    """
     async with opened(store_uri) as memories:
         await say(memories, "s1", TURN)
         [hit] = await memories.recall(ADA, question)
@@ -84,7 +86,7 @@ async def test_fact_and_its_turn_are_one_answer(store_uri, question):
 
 
 async def test_what_no_fact_holds_is_found_in_the_turn(store_uri):
-    """What no fact was made of is found in the turn itself, also through a filter."""
+    """A detail without a fact is found in its turn, also with a filter."""
     async with opened(store_uri) as memories:
         await say(memories, "s1", BICYCLE)
         assert await listed(memories) == []
@@ -95,7 +97,7 @@ async def test_what_no_fact_holds_is_found_in_the_turn(store_uri):
 
 
 async def test_a_turn_stands_behind_what_superseded_its_fact(store_uri):
-    """Turn never stands before what superseded one of its facts."""
+    """A turn never ranks before the memory that superseded its fact."""
     async with opened(store_uri) as memories:
         await say(memories, "s1", TURN)
         await say(memories, "s2", LATER)
@@ -111,8 +113,8 @@ async def test_a_turn_stands_behind_what_superseded_its_fact(store_uri):
 
 
 async def test_a_former_fact_comes_back_with_its_turn(store_uri):
-    """A search as of a past time finds the fact and the turn that stood then, and so does any
-    search when what superseded it is undone.
+    """A search as of a past time finds the fact and turn of that time, and every search does once
+    the change is undone.
     """
     clock = FrozenClock(NOW)
     async with opened(store_uri, clock) as memories:
@@ -137,8 +139,8 @@ async def test_a_former_fact_comes_back_with_its_turn(store_uri):
     ],
 )
 async def test_turns_are_kept_only_where_they_may_be(store_uri, role, options, facts):
-    """No turn is kept of a tool, of an origin in quarantine, where that is turned off, or where
-    topics are excluded.
+    """No turn is kept from a tool, from a quarantined origin, with `keep_turns` off, or with
+    excluded topics.
     """
     async with opened(store_uri, **options) as memories:
         await say(memories, "s1", TURN, role=role)
@@ -146,7 +148,7 @@ async def test_turns_are_kept_only_where_they_may_be(store_uri, role, options, f
 
 
 async def test_forgetting_a_fact_forgets_its_turns(store_uri):
-    """Forgetting a fact forgets its turn and those that said the same."""
+    """Forgetting a fact forgets its turn and the turns that repeated it."""
     async with opened(store_uri) as memories:
         await say(memories, "s1", TURN)
         await say(memories, "s2", "As I said: oolong!", BICYCLE)

@@ -1,4 +1,4 @@
-"""A job stays with the worker that has it, whatever holds that worker up."""
+"""A job stays with its worker through any delay of that worker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ HELD_SECONDS = 1.0
 
 
 class Slow:
-    """A provider that takes longer than a lease, and may block the event loop, as none should."""
+    """A provider that takes longer than a lease, and may block the event loop, which none should
+    do.
+    """
 
     name = "slow"
 
@@ -40,7 +42,7 @@ class Slow:
 async def test_a_held_up_worker_keeps_its_job_in_the_end(
     store_uri: str, monkeypatch: pytest.MonkeyPatch
 ):
-    """Of two workers whose loops are held up for longer than a lease, one is done, and once."""
+    """Two workers with loops blocked for longer than a lease finish a job exactly once."""
     monkeypatch.setattr(LEASE, HELD_SECONDS / 4)
 
     async def work() -> int:
@@ -73,7 +75,7 @@ async def test_a_long_job_is_not_taken_from_its_worker(
 
 
 class Failing:
-    """A provider that never has an answer."""
+    """A provider that always fails."""
 
     name = "failing"
 
@@ -85,7 +87,7 @@ class Failing:
 async def test_a_job_at_hand_at_the_stop_is_given_back(
     store_uri: str, monkeypatch: pytest.MonkeyPatch, verb: str
 ):
-    """Whether a worker is stopped while it claims a job, or while it gives up a failed one."""
+    """A worker stopped while it claims a job or releases a failed one gives the job back."""
     monkeypatch.setattr("kagent_memory.memories.running.CLOSE_SECONDS", 0.0)
     memories = await Memories.open(store_uri, llm=False, summary=Failing())
     inner, reached = getattr(memories.store.queue, verb), asyncio.Event()

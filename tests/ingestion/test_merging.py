@@ -1,4 +1,4 @@
-"""A caller merges what is stored; what a job queues while it runs is done before all is idle."""
+"""Callers merge stored memories; a worker is idle only after the jobs that its jobs queued."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MERGED = f"Ada drinks hot green {AT_HER_DESK}"
 
 
 def merging(prompt: str) -> Any:
-    """A model that unites what is said about tea."""
+    """Merge the statements about tea."""
     shown = re.findall(r"^(F\d+): \[.*?\] (.*)\n  (M\d+): ", prompt, re.MULTILINE)
     return {
         "decisions": [
@@ -33,7 +33,7 @@ def merging(prompt: str) -> Any:
 
 
 async def test_a_caller_merges_what_was_saved_and_undoes_it(store_uri: str):
-    """A caller who asks for it merges what was saved, and one undo takes the merge back."""
+    """A caller can merge saved memories, and one undo takes the merge back."""
     async with opened(store_uri, llm=ScriptedLlm(merging)) as memories:
         await memories.add(SCOPE, [*TEA, "The bicycle is red."])
         planned = await memories.consolidate(SCOPE, dry_run=True)
@@ -50,7 +50,9 @@ async def test_a_caller_merges_what_was_saved_and_undoes_it(store_uri: str):
 
 
 async def test_what_has_a_vector_of_its_callers_stays_alone():
-    """Nobody here can make a caller's vector for the merged words."""
+    """A memory with a caller's vector is not merged, as no vector can be made for the
+    merged words.
+    """
     other = Scope("acme", "bob", "desk")
     async with opened(llm=ScriptedLlm(merging)) as memories:
         vectors = list(np.eye(2, 64, dtype=np.float32))
@@ -61,7 +63,7 @@ async def test_what_has_a_vector_of_its_callers_stays_alone():
 async def test_what_a_job_queues_late_is_done_before_idle(
     store_uri: str, monkeypatch: pytest.MonkeyPatch
 ):
-    """What a job queues while the queue is looked at is done before it is idle."""
+    """A job queued by another one while the queue is read is done before the worker is idle."""
     embedder = Embedding()
     embedder.error = ConnectionError("away")
     async with opened(store_uri, embedding=embedder, summary=AsSaid(), llm=False) as memories:

@@ -1,6 +1,4 @@
-"""What models reply, through the whole queue: their own answer or none, asked again, then a visible
-dead letter.
-"""
+"""Models' replies through the whole queue: used, retried, or ended in a visible dead letter."""
 
 from __future__ import annotations
 
@@ -40,7 +38,7 @@ UNREADABLE = [
 async def test_an_unreadable_reply_ends_as_a_dead_letter(
     reply: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
-    """A reply that is no answer is asked again and ends as a dead letter."""
+    """An unreadable reply is retried, and ends in a dead letter."""
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 3)
     clock, llm = FrozenClock(), Replying(reply)
     async with opened(llm=llm, clock=clock) as memories:
@@ -78,7 +76,9 @@ async def test_an_unreadable_reply_ends_as_a_dead_letter(
 async def test_an_answer_is_read_however_it_is_wrapped(
     store_uri: str, reply: str, facts: list[str]
 ):
-    """Whatever usable facts a model's answer holds are stored, and the session is done."""
+    """All usable facts of a model's answer are stored, in whatever wrapping, and the session is
+    done.
+    """
     async with opened(store_uri, llm=Replying(reply)) as memories:
         assert await taken_in(memories, TALK) == 1
         assert await contents(memories) == facts
@@ -136,7 +136,7 @@ QUOTING: list[Exception] = [
 
 
 class Quoting(Replying):
-    """A summary provider of somebody else's that fails with what it heard or was told."""
+    """A foreign summary provider that fails with an error quoting its input."""
 
     async def facts(self, transcript: Any) -> list[Fact]:
         assert isinstance(self.reply, Exception)
@@ -148,9 +148,7 @@ class Quoting(Replying):
 async def test_a_failure_puts_no_content_into_logs_or_jobs(
     error: Exception, fails: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
-    """What a model or provider of somebody else's says of the words that it was shown is never
-    kept.
-    """
+    """The text of a foreign model's or provider's error, which may quote content, is never kept."""
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 2)
     clock = FrozenClock()
     options: dict[str, Any] = (
@@ -196,7 +194,7 @@ async def test_an_embedders_failure_puts_no_content_into_logs(caplog: pytest.Log
     "choice", [True, False, 42, "", " ", object(), ScriptedLlm, lambda prompt: "x"]
 )
 def test_a_summary_with_no_model_is_refused_when_it_is_made(choice: Any):
-    """What can never serve as a model is refused when the summary is made, not when it is used."""
+    """An object that is no model is refused when the summary is made, not when it is used."""
     with pytest.raises(ConfigurationError):
         LlmSummary(choice)
 

@@ -1,5 +1,5 @@
-"""Whose model takes a session in: the configured one, the object its agent brought, one made of the
-name, or none.
+"""The model that ingests a session: the configured one, the agent's object, one made from a name,
+or none.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ async def test_each_tenants_session_has_its_own_model(store_uri: str):
 async def test_after_a_restart_a_session_waits_for_its_model(
     store_uri: str, caplog: pytest.LogCaptureFixture
 ):
-    """After a restart a tenant's session waits for its own object and others go on."""
+    """After a restart a tenant's session waits for its own model object while others go on."""
     mine, theirs = TENANTS
     async with opened(store_uri) as memories:
         await memories.remember(theirs, [fact("theirs", 1)], "s1", llm=model())
@@ -87,7 +87,7 @@ async def test_after_a_restart_a_session_waits_for_its_model(
 
 
 async def test_a_name_is_resolved_afresh_in_every_scope(store_uri: str):
-    """A name is resolved afresh and not by an object of another scope."""
+    """A model name is resolved in every scope, never by another scope's object."""
     async with opened(store_uri) as memories:
         await memories.remember(TENANTS[1], [fact("theirs")], "s1", llm=model())
     asked: list[str] = []
@@ -153,7 +153,7 @@ async def test_a_model_without_credentials_waits(error: Exception, monkeypatch: 
 async def test_a_configured_model_serves_jobs_of_its_own_name_only(
     tmp_path: Path, configured: str, queued: str, same: bool
 ):
-    """A configured model takes jobs queued for it, in either spelling, and leaves all others."""
+    """A configured model serves jobs of its own name, in either spelling, and no others."""
     uri = f"libsql:///{tmp_path}/memory.db"
     async with opened(uri) as memories:
         await memories.remember(SCOPE, [fact("ada")], "s1", llm=queued)
@@ -167,7 +167,7 @@ async def test_a_configured_model_serves_jobs_of_its_own_name_only(
 
 
 async def test_a_session_without_a_model_is_stored_in_turns(caplog: pytest.LogCaptureFixture):
-    """A session without a model is stored in turns and said so once."""
+    """A session without a model is stored in turns, with one warning."""
     async with opened() as memories:
         for number in range(3):
             await memories.remember(SCOPE, [fact("ada", number)], f"s{number}")
@@ -184,7 +184,7 @@ async def test_a_session_without_a_model_is_stored_in_turns(caplog: pytest.LogCa
 
 @pytest.mark.parametrize("summary", ["It was about lockers.", ""])
 async def test_an_end_that_is_said_again_costs_no_call(store_uri: str, summary: str):
-    """The end of a session, told again, costs no call unless something was said since."""
+    """Ending a session again costs no call without new messages."""
     llm = ScriptedLlm(
         lambda prompt: {**stated(prompt), "summary": summary if "session is over" in prompt else ""}
     )

@@ -1,6 +1,4 @@
-"""Outages: what may pass is tried again for as long as it takes, and nothing of it dies or is
-lost.
-"""
+"""Outages: transient failures are retried for as long as they last, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ FACT = [said("Fact: The spare key is with Grace.", "e1")]
 
 
 class Status(Exception):
-    """A client's error with the status in one of the places where clients keep it."""
+    """A client error with its status in one of the places that clients use."""
 
     def __init__(self, place: str, status: Any) -> None:
         super().__init__("overloaded")
@@ -59,12 +57,12 @@ LASTS: list[Exception] = [
 
 @pytest.mark.parametrize("error", [*PASSES, *LASTS], ids=repr)
 def test_what_may_pass_is_told_from_what_lasts(error: Exception):
-    """Time-outs, lost connections and overloads may pass, wherever in an error they stand."""
+    """Time-outs, lost connections and overloads are transient, wherever in an error they are."""
     assert transient(error) is (error in PASSES)
 
 
 async def tried(memories: Memories, clock: FrozenClock, *, hours: float) -> int:
-    """Works through so many hours of the clock; gives how many times jobs were tried."""
+    """Work through these hours of the clock; return the number of attempts."""
     end, tries = clock.now + timedelta(hours=hours), 0
     while clock.now < end:
         before = sum(job.attempts for job in await memories.jobs())

@@ -1,4 +1,4 @@
-"""What the plan of new facts makes of what is near them, with and without a model."""
+"""Plan new facts and their neighbours, with and without a model."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -45,7 +45,7 @@ BOTH = "Likes green tea in the evening"
 
 
 async def test_a_united_text_that_holds_both_is_taken():
-    """A united text that holds both is taken and the fact is kept as history."""
+    """A merged text that contains both memories is taken, and the fact becomes history."""
     old = row("Likes green tea", days=9, event_ids=("e1",), topics=("tea",), importance=0.4)
     new = row("Likes tea in the evening", event_ids=("e2",), topics=("drinks",), importance=0.7)
     added, former, updated = (await decided(new, old, deciding(action="UPDATE", text=BOTH))).changes
@@ -79,8 +79,8 @@ async def test_a_united_text_that_holds_both_is_taken():
     ids=str,
 )
 async def test_what_says_the_same_is_linked_and_both_stay(decision):
-    """NOOP is "the same": nothing is dropped, and the memory met again lives on. So is a united
-    text that lacks or adds something, or says no more than one of both.
+    """A fact that the model calls the same (NOOP) is linked, and the older memory renewed; so is a
+    fact whose merged text omits, adds or gains nothing.
     """
     old, new = row("Likes green tea", days=9), row("Likes tea in the evening")
     found = await decided(new, old, deciding(**decision))
@@ -93,7 +93,7 @@ async def test_what_says_the_same_is_linked_and_both_stay(decision):
 
 
 async def test_a_memory_has_at_most_four_links():
-    """A fifth memory that says the same is added without a link."""
+    """A fifth duplicate of a memory is added without a link."""
     old = replace(row("Likes green tea.", days=9), links=("a", "b", "c", "d"))
     new = row("Green tea is a favourite.")
     found = await decided(new, old, deciding(action="NOOP"))
@@ -118,7 +118,7 @@ async def test_one_job_replaces_a_few_memories_and_adds_the_rest(visible, most):
 @pytest.mark.parametrize("fields", [{"explicit": True}, {"pinned": True}])
 @pytest.mark.parametrize("slot", [{}, CITY])
 async def test_what_contradicts_an_explicit_save_stands_beside_it(fields, slot):
-    """What a caller saved or pinned is linked with what contradicts it, and never replaced."""
+    """A saved or pinned memory is linked with a fact that contradicts it, and never replaced."""
     old = replace(row("Lives in Oslo.", days=9, **slot), **fields)
     new = row("Lives in Lima.", **slot)
     for llm in (deciding(action="SUPERSEDE"), *([None] if slot else [])):
@@ -129,8 +129,8 @@ async def test_what_contradicts_an_explicit_save_stands_beside_it(fields, slot):
 
 
 async def test_facts_with_neighbours_are_one_call():
-    """Facts without neighbours ask nothing and all others are one call, in which a name such as M2
-    stands for one memory.
+    """Facts with neighbours share one call, in which each memory name is unique; others
+    need none.
     """
     llm = scripted({"decisions": [{"fact": "F2", "action": "NOOP", "memory": "M2"}]})
     old = [row(f"Owns a bicycle number {number}.", days=9) for number in range(50)]
@@ -143,7 +143,7 @@ async def test_facts_with_neighbours_are_one_call():
 
 
 async def test_an_exact_duplicate_reinforces_and_asks_no_model():
-    """Equal words are one memory, which lives anew."""
+    """A fact with the words of a memory renews the memory without a model call."""
     llm = deciding(action="ADD")
     old = row("Likes tea.", days=9)
     found = await decided(row("likes  tea"), old, llm)
@@ -151,7 +151,7 @@ async def test_an_exact_duplicate_reinforces_and_asks_no_model():
 
 
 async def test_two_values_of_a_slot_in_one_batch_follow_each_other():
-    """Each value of a job supersedes the one before."""
+    """Each value of a slot in a job supersedes the one before."""
     old, first, second = (row(f"Lives in {city}.", **CITY) for city in ("Oslo", "Lima", "Kyoto"))
     near = {0: [(old, 0.9)], 1: [(old, 0.9)]}
     changes = (await plan([first, second], near, now=NOW)).changes
@@ -176,19 +176,19 @@ async def test_two_values_of_a_slot_in_one_batch_follow_each_other():
     ],
 )
 async def test_what_was_not_offered_counts_as_add(decision):
-    """A memory or an action that was not offered leaves the fact as it was extracted."""
+    """A decision for a memory or action that was not offered adds the fact unchanged."""
     old = row("Likes tea", days=9)
     assert await kinds(row("Likes rain"), old, deciding(**decision)) == ["add"]
 
 
 async def test_an_answer_that_cannot_be_used_plans_nothing():
-    """An answer in a foreign form is no decision."""
+    """An answer that does not fit the schema raises an error and plans nothing."""
     with pytest.raises(ModelError):
         await decided(row("Likes rain"), row("Likes tea"), scripted("I cannot decide."))
 
 
 async def test_what_a_tool_said_changes_nothing_that_the_user_said():
-    """A tool neither replaces, unites with nor links what the user said."""
+    """A tool's fact neither replaces, merges with nor links the user's."""
     old, new = row("Lives in Oslo.", days=9, **CITY), row("Lives in Lima.", origin="tool", **CITY)
     for llm in (
         None,
@@ -201,7 +201,7 @@ async def test_what_a_tool_said_changes_nothing_that_the_user_said():
 
 
 async def test_turns_as_they_were_said_are_never_changed():
-    """A turn is neither shown to a model nor superseded."""
+    """A literal turn is neither shown to a model nor superseded."""
     turn = row("Lives in Oslo.", verbatim=True, event_ids=("e1",))
     again = row("Lives in Oslo.", verbatim=True, event_ids=("e2",))
     llm = deciding(action="SUPERSEDE")
@@ -237,7 +237,7 @@ def test_a_slot_is_compared_without_regard_to_spelling():
 
 
 async def merged(rows, answer, cosine=0.9):
-    """Return what a model's answer makes of a memory and an older one that is like it."""
+    """Return the result of a model's answer about a memory and a similar older one."""
     near = {number: [(row, cosine)] for number, row in enumerate(rows[::-1])}
     return (await plan_merges(rows, near, scripted(answer), now=NOW)).changes
 
@@ -255,7 +255,7 @@ def uniting(text, **more):
     ],
 )
 async def test_without_a_usable_text_nothing_is_merged(answer):
-    """A merged text holds the words of both, and a model must want it."""
+    """Memories are merged only if the model wants it and its text contains the words of both."""
     assert await merged([row("Likes green tea."), row("Green tea is liked.")], answer) == []
 
 
@@ -274,14 +274,14 @@ async def test_without_a_usable_text_nothing_is_merged(answer):
     ],
 )
 async def test_what_is_of_another_kind_or_not_alike_stays_alone(other):
-    """No model is asked to unite two memories of different kinds, or hardly alike ones."""
+    """Memories of different kinds or low similarity are not offered to a model."""
     rows = [row("Likes green tea.", metadata={"project": "a"})]
     rows.append(row("Green tea is liked.", **(other or {})))
     assert await merged(rows, "no answer", cosine=0.9 if other else 0.79) == []
 
 
 async def test_a_memory_is_united_once():
-    """Of several memories that a model unites with one, the first is."""
+    """Only the first of several memories that a model merges with the same one is merged."""
     rows = [row(f"{word} tea is liked") for word in ("some", "more", "any")]
     near = {1: [(rows[0], 0.9)], 2: [(rows[0], 0.95)]}
     decisions = [

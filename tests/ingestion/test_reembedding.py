@@ -1,6 +1,4 @@
-"""A store is embedded anew by another model: beside the vectors it has, where it stopped, and with
-nothing lost.
-"""
+"""Re-embedding with another model keeps old vectors meanwhile, resumes, and loses nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ OLD, NEW = "before", "after"
 
 
 class Senses:
-    """Knows which of two meanings a text has, whatever its words."""
+    """An embedder that knows which of two meanings a text has, whatever its words."""
 
     def __init__(self, name: str, meanings: dict[str, int]) -> None:
         self.name = name
@@ -45,7 +43,7 @@ async def states(memories: Memories) -> dict[str, str]:
 
 
 async def test_the_store_goes_over_as_a_whole(store_uri):
-    """The refusal names the command and the store goes over as a whole."""
+    """A new embedder is refused with the command to run, and the store switches as a whole."""
     await filled(store_uri)
     with pytest.raises(ConfigurationError, match=r"kagent-memory reembed --embedding after"):
         await Memories.open(store_uri, embedding=Embedding(NEW, 48))
@@ -63,7 +61,7 @@ async def test_the_store_goes_over_as_a_whole(store_uri):
 
 
 async def test_a_reembedding_goes_on_with_the_rest_alone(store_uri):
-    """An embedder that goes down in the middle is asked for the rest alone."""
+    """After an outage of the embedder only the remaining memories are embedded."""
     await filled(store_uri)
     first = Embedding(NEW)
     first.down_after = 8
@@ -82,7 +80,7 @@ async def test_a_reembedding_goes_on_with_the_rest_alone(store_uri):
 
 
 async def test_what_an_embedder_refuses_is_asked_for_once():
-    """A text that the new embedder refuses is asked for once and never counted as done."""
+    """A text that the new embedder refuses is tried once and never counted as done."""
     asked = []
 
     class Refusing(Embedding):
@@ -99,7 +97,7 @@ async def test_what_an_embedder_refuses_is_asked_for_once():
 
 
 async def test_meanwhile_the_former_embedder_finds_everything(store_uri):
-    """What is saved while a store is embedded anew is found at once, and embedded by both in the
+    """A memory saved during re-embedding is found at once, and embedded by both embedders in the
     end.
     """
     meanings = {"Quaxel mimtor": 0, "Where is the boat?": 0, "Blonfi tarrup": 1, "The feast?": 1}
@@ -130,7 +128,7 @@ async def test_meanwhile_the_former_embedder_finds_everything(store_uri):
 
 
 async def test_a_process_that_is_ahead_goes_by_words(store_uri):
-    """A process that is ahead goes by words meanwhile and says so."""
+    """A process that already has the new embedder searches by words meanwhile and says so."""
     async with opened(store_uri, embedding=Senses(OLD, {})) as memories:
         await memories.add(ADA, ["Quaxel mimtor", "Nothing of that"])
         await memories.store.memories.spaces.replace(NEW, 8, None)
@@ -166,7 +164,7 @@ async def test_a_process_with_the_former_embedder_loses_nothing(store_uri, drop)
 
 
 async def test_a_keyword_store_gets_its_first_embedder(store_uri):
-    """A keyword store gets its first embedder and callers' vectors stay."""
+    """A keyword store can get its first embedder and keeps callers' vectors."""
     async with opened(store_uri) as memories:
         await memories.add(ADA, ["Ada keeps bees."])
         await memories.add(BEN, ["Ben's own"], embedding=[np.ones(64, np.float32)])

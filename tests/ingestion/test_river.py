@@ -1,5 +1,5 @@
-"""The write river through the verbs: taken in once, masked first, no loops, costs counted, jobs
-that end or wait.
+"""The write path through the verbs: ingested once, masked first, without loops, with
+counted costs.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ async def test_long_turns_are_split_and_unfit_facts_are_left_out(
 
 
 async def test_a_turn_that_no_database_keeps_as_it_is_loses_no_session(store_uri: str):
-    """Characters that no database keeps are replaced, and the session is learnt."""
+    """Characters that no database can store are replaced, and the session is learned."""
     async with opened(store_uri, llm=False, worker=True) as memories:
         await memories.remember(
             SCOPE, [said("nul \0 here", "e1"), said("half \ud83d pair 😀", "e2")], "s1"
@@ -135,7 +135,7 @@ async def test_a_turn_that_no_database_keeps_as_it_is_loses_no_session(store_uri
 
 
 async def test_a_wish_that_cannot_be_holds_no_session_up(store_uri: str):
-    """A text of the model that an expired memory has holds no session up."""
+    """A model's text that equals an expired memory does not block a session."""
     clock = FrozenClock()
     gone, there = "The user likes tea with honey and milk.", "The user likes tea."
     new = "The user likes tea with milk, and with honey too."

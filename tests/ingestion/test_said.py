@@ -1,5 +1,5 @@
-"""What was said last stands, whenever it was taken in; without a model nothing but equal words is
-united.
+"""The latest statement is current in any order of ingestion; without a model only equal words are
+merged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PAIRS = (
 
 
 def slot(message: Message) -> dict[str, str]:
-    """Return the slot of what is said about where somebody lives."""
+    """Return the slot of statements about a home."""
     return {"subject": "user", "attribute": "home city"} if "live in" in message.text else {}
 
 
@@ -39,9 +39,7 @@ async def test_texts_that_differ_in_one_plain_word_all_stay(store_uri: str):
 @pytest.mark.parametrize("slots", [True, False], ids=["by their slot", "by a model"])
 @pytest.mark.parametrize("seed", range(3))
 async def test_values_are_valid_one_after_the_other(store_uri: str, slots: bool, seed: int):
-    """Each from when it was said until the next one was, without a gap and without two at a
-    time.
-    """
+    """Each value is valid from its statement to the next one, without gaps or overlaps."""
     now = datetime.now(UTC)
     texts = [
         f"I live in {city}" for city in ("Oslo", "Lima", "Rome", "Bonn", "Graz", "Nice", "Kyiv")

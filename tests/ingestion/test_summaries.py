@@ -37,7 +37,7 @@ async def facts_of(llm, *messages, ended=False, **options):
 
 
 async def test_a_fact_keeps_its_type_topics_time_slot_and_sources():
-    """What a model says of a fact is kept tidied: type, topics, time, slot and real sources."""
+    """A model's fact keeps its type, topics, time, slot and real sources, tidied."""
     slot: Any = {"subject": "Ada", "attribute": "home city"}
     llm = answering(
         {
@@ -98,8 +98,8 @@ async def test_items_of_unknown_type_or_without_text_are_dropped(
     ],
 )
 async def test_what_a_model_says_is_brought_into_its_bounds(name, given, kept):
-    """Importance becomes a number from 0 to 1, by default 0.5; a time that cannot be gives way to
-    when it was said; half a slot, a reserved one or one that is too long is left out.
+    """Importance becomes a number from 0 to 1, by default 0.5; an impossible time becomes the time
+    of the statement; an incomplete, reserved or long slot is left out.
     """
     item = {"text": "x", "subject": "user", "attribute": "city", name: given}
     (fact,) = await facts_of(answering(item), said("x"))
@@ -108,7 +108,7 @@ async def test_what_a_model_says_is_brought_into_its_bounds(name, given, kept):
 
 
 async def test_a_fact_that_a_tool_is_a_source_of_stays_the_tools():
-    """A fact is the tool's if a tool is among its sources, which are all where none is named."""
+    """A fact has the origin "tool" if a tool is among its sources, by default all messages."""
     llm = answering({"text": "x", "sources": [1, 2]}, {"text": "y", "sources": [1]}, {"text": "z"})
     found = await facts_of(llm, said("a"), said("b", role="tool", event="e2"))
     assert [(fact.origin, fact.event_ids) for fact in found] == [
@@ -127,7 +127,7 @@ async def test_nothing_said_asks_no_model():
 
 
 async def test_a_summary_takes_its_own_model_before_the_one_at_hand():
-    """A summary without any model is refused; its own goes before that of the transcript."""
+    """A summary uses its own model before the transcript's, and is refused without any."""
     with pytest.raises(ConfigurationError, match="llm="):
         await facts_of(None, said("x"))
     own, other = answering({"text": "own"}), answering({"text": "other"})
@@ -138,8 +138,8 @@ async def test_a_summary_takes_its_own_model_before_the_one_at_hand():
 
 
 async def test_wishes_examples_and_times_reach_the_prompt():
-    """The prompt holds wished and excluded topics, examples, and who said what when, in whose words
-    a name in braces is no place of the template.
+    """The prompt contains topics, excluded topics, examples, and each message with speaker and
+    time; braces in a message are no placeholder.
     """
     llm = answering()
     options = {
@@ -160,7 +160,7 @@ async def test_wishes_examples_and_times_reach_the_prompt():
 
 
 async def test_a_prompt_of_ones_own_gets_the_transcript():
-    """A prompt of ones own is used and still gets the transcript."""
+    """A custom prompt is used and gets the transcript."""
     llm = answering()
     await facts_of(llm, said("hello"), prompt='Only names, as {"facts": []}.')
     assert llm.prompts[0].startswith('Only names, as {"facts": []}.')
@@ -243,13 +243,15 @@ TELLING = ["Room 12.", "Ask Grace.", "Flight cancelled.", "Why not?", "All is we
 
 @pytest.mark.parametrize("said", [*ACKNOWLEDGEMENTS, *TELLING])
 async def test_an_agents_acknowledgement_is_not_kept(said):
-    """A turn that tells something is kept, however short it is, and so is whatever a user says."""
+    """An agent's acknowledgement is left out; short turns with content and all turns of users are
+    kept.
+    """
     turns = await kept(("user", "Please cancel my flight."), ("agent", said), ("user", said))
     assert [turn.text for turn in turns[1:]] == [said] * (1 + (said in TELLING))
 
 
 async def test_a_short_answer_is_kept_and_a_users_with_its_question():
-    """A user's bare answer is kept together with the question it answers, as of both turns."""
+    """A user's bare answer is kept with the question that it answers, and the events of both."""
     book, when = "Noted. Shall I book a table at Maaemo?", "When does it open?"
     turns = await kept(("agent", book), ("user", "Yes."), ("user", when), ("agent", "Soon."))
     told = [book, "Shall I book a table at Maaemo? Yes.", when, "Soon."]
@@ -258,7 +260,7 @@ async def test_a_short_answer_is_kept_and_a_users_with_its_question():
 
 
 def test_a_provider_without_a_name_is_called_by_its_class():
-    """A summary provider that has no name goes by the name of its class."""
+    """A summary provider without a name has the name of its class."""
 
     class Mine:
         async def facts(self, transcript):

@@ -1,4 +1,4 @@
-"""What a transcript must be to be queued, and that the queue gives it back as it was."""
+"""Transcripts are checked before they are queued, and the queue returns them unchanged."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ UNFIT: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("name", UNFIT)
 async def test_an_unfit_utterance_is_not_queued(name: str) -> None:
-    """An utterance that could not be worked on is refused before it is queued."""
+    """An invalid message is refused before it is queued."""
     values, advice = UNFIT[name]
     messages = [
         Message(text="fine", event_id="1"),
@@ -47,7 +47,7 @@ async def test_an_unfit_utterance_is_not_queued(name: str) -> None:
 
 @pytest.mark.parametrize("minutes", [math.nan, math.inf, 1e12, -1, "3"])
 async def test_a_timer_without_a_time_is_refused_and_nothing_is_queued(minutes: Any) -> None:
-    """A timer of no usable number of minutes is refused, and nothing of the call is queued."""
+    """A timer without a usable number of minutes is refused, and nothing of the call is queued."""
     async with opened(llm=False) as memories:
         with pytest.raises(InvalidInput, match="end_after_minutes"):
             await memories.remember(SCOPE, [Message(text="x")], "s", end_after_minutes=minutes)
@@ -65,7 +65,7 @@ def test_the_queue_gives_messages_back_as_they_came() -> None:
 
 
 def test_what_was_handed_over_is_not_queued() -> None:
-    """The queue holds nothing of what memory handed over: once forgotten, it must be gone."""
+    """The queue stores no recalled text, which must vanish once its memory is forgotten."""
     given = Message(text="x", event_id="e", recalled=("Ada sails.\nBob skis",))
     payload = to_payload(prepared([given], "s", str, 999))
     assert "sails" not in json.dumps(payload)
@@ -73,7 +73,7 @@ def test_what_was_handed_over_is_not_queued() -> None:
 
 
 def test_a_message_without_an_event_id_keeps_its_own() -> None:
-    """A message without an event id has the same one whenever it comes again."""
+    """A message without an event id gets the same one each time."""
     said = [Message(text="yes"), Message(text="yes"), Message(text="no")]
     first, again, other = (
         [message.event_id for message in prepared(said, session, str, 999)]
