@@ -106,8 +106,8 @@ class Embedding(HashEmbedder):
         if self.error or (kind == "document" and len(self.documents) >= self.down_after):
             raise self.error or ModelUnavailable("The embedder is down.")
         await self.gate.wait()
-        told = self.documents if kind == "document" else self.queries
-        told += [text for text in texts if text != PROBE]
+        record = self.documents if kind == "document" else self.queries
+        record += [text for text in texts if text != PROBE]
         return await super().embed(texts, kind=kind)
 
 
@@ -121,8 +121,8 @@ async def lacking(memories: Memories, scope: Scope, name: str) -> int:
 @asynccontextmanager
 async def opened(uri: str = "libsql:///:memory:", **options: Any) -> AsyncIterator[Memories]:
     """Open memories without a background prune and, unless `worker` is set, without a worker."""
-    given = {"worker": False, "prune_every_hours": 0, **options}
-    async with await Memories.open(uri, **given) as memories:
+    settings = {"worker": False, "prune_every_hours": 0, **options}
+    async with await Memories.open(uri, **settings) as memories:
         yield memories
 
 

@@ -13,6 +13,6 @@ async def plan(
     new: Sequence[Memory], near: Near, *, llm: Llm | None = None, visible: int = 0, now: datetime
 ) -> Plan:
     """Return the plan with the model's decisions."""
-    made = Plan(now=now, replaceable=max(MIN_REPLACED, visible // 10))
-    made.take(new, near, await decide(new, near, llm))
-    return made
+    result = Plan(now=now, replaceable=max(MIN_REPLACED, visible // 10))
+    result.take(new, near, await decide(new, near, llm))
+    return result

@@ -35,8 +35,8 @@ async def test_what_was_there_is_found_by_words_until_embedded(store_uri, monkey
     async with opened(store_uri, embedding=embedder, worker=True) as memories:
         answer = await memories.recall(ADA, "oolong")
         assert [hit.memory.content for hit in answer] == ["Ada drinks oolong."]
-        told = "embedder: 2 of 2 memories have no vector, and are found by words alone"
-        assert (answer.mode, answer.degraded) == ("keyword", (told,))
+        warning = "embedder: 2 of 2 memories have no vector, and are found by words alone"
+        assert (answer.mode, answer.degraded) == ("keyword", (warning,))
         asyncio.get_running_loop().call_later(0.2, begin.set)
         assert await memories.drain(timeout=60)
         assert [await lacking(memories, scope, embedder.name) for scope in (ADA, BEN)] == [0, 0]
@@ -49,7 +49,7 @@ async def test_a_store_with_all_vectors_asks_no_embedder(store_uri):
     embedder = Embedding()
     async with opened(store_uri, embedding=embedder) as memories:
         await memories.add(ADA, ["Ada drinks oolong."])
-    asked = len(embedder.documents)
+    calls = len(embedder.documents)
     async with opened(store_uri, embedding=embedder, worker=True) as memories:
         [task] = [
             task for task in asyncio.all_tasks() if task.get_name() == "kagent-memory-backfill"
@@ -57,4 +57,4 @@ async def test_a_store_with_all_vectors_asks_no_embedder(store_uri):
         if task is not None:
             await task
         assert list(await memories.jobs()) == []
-    assert len(embedder.documents) == asked
+    assert len(embedder.documents) == calls

@@ -123,5 +123,5 @@ async def test_the_ends_of_a_range_are_covered(kept):
         times = [at := at + step * chance.uniform(1, 9) for _ in range(4)]
         said = [event(f"turn {number}", kept(at)) for number, at in enumerate(times)]
         compacted = event("summary", times[-1] + 1, (times[1], times[2]))
-        found = await provider.facts(transcript(*messages([*said, compacted])))
-        assert [fact.text for fact in found] == ["summary", "turn 0", "turn 3"], times
+        facts = await provider.facts(transcript(*messages([*said, compacted])))
+        assert [fact.text for fact in facts] == ["summary", "turn 0", "turn 3"], times

@@ -57,15 +57,15 @@ def scope_of(item: Item) -> Scope:
 @asynccontextmanager
 async def settled(decide: Decide, *items: Item) -> AsyncIterator[Memories]:
     """Open memories with both facts of each item, said a day apart."""
-    clock, asked = FrozenClock(START), list[Item]()
+    clock, current = FrozenClock(START), list[Item]()
 
     async def said(item: Item, fact: str, role: Any = "user") -> None:
-        asked.append(item)
+        current.append(item)
         message = Message(text=item[fact], role=role, event_id=fact, at=clock.now)
         await memories.remember(scope_of(item), [message], fact)
         await memories.work(until_idle=True)
 
-    llm = ScriptedLlm(lambda prompt: deciding(**decide(asked[-1]))(prompt))
+    llm = ScriptedLlm(lambda prompt: deciding(**decide(current[-1]))(prompt))
     async with opened(llm=llm, summary=AsSaid(), clock=clock) as memories:
         for item in items:
             if item.get("who") == "explicit":
@@ -78,7 +78,7 @@ async def settled(decide: Decide, *items: Item) -> AsyncIterator[Memories]:
         yield memories
 
 
-async def found(memories: Memories, item: Item, fact: str, **options: Any) -> list[str]:
+async def recalled(memories: Memories, item: Item, fact: str, **options: Any) -> list[str]:
     """Return the memories found for one of the facts of an item."""
     hits = await memories.recall(scope_of(item), item[fact], limit=20, **options)
     return [hit.memory.content for hit in hits]
@@ -87,12 +87,12 @@ async def found(memories: Memories, item: Item, fact: str, **options: Any) -> li
 def is_told(text: str, contents: list[str]) -> bool:
     """Return True if one of the contents contains all words of a text in order."""
 
-    def words(one: str) -> list[str]:
-        return re.findall(r"[\u4e00-\u9fff]|[\w']+", one.casefold())
+    def words(content: str) -> list[str]:
+        return re.findall(r"[\u4e00-\u9fff]|[\w']+", content.casefold())
 
     def holds(content: str) -> bool:
-        rest = iter(words(content))
-        return all(word in rest for word in words(text))
+        remaining = iter(words(content))
+        return all(word in remaining for word in words(text))
 
     return any(holds(content) for content in contents)
 
@@ -101,12 +101,12 @@ async def test_a_model_that_is_right_is_believed() -> None:
     """A correct model makes corrections effective, unites duplicates and loses nothing."""
     async with settled(ideal, *ITEMS) as memories:
         for item in ITEMS:
-            former = await found(memories, item, "former")
-            new = await found(memories, item, "new")
+            former = await recalled(memories, item, "former")
+            new = await recalled(memories, item, "new")
             assert is_told(item["new"], new)
             if item["relation"] == "replaces" and not item.get("who"):
                 assert item["former"] not in (*former, *new)
-                before = await found(memories, item, "former", as_of=START + DAY / 2)
+                before = await recalled(memories, item, "former", as_of=START + DAY / 2)
                 assert before == [item["former"]]
             else:
                 assert is_told(item["former"], former)
@@ -123,10 +123,10 @@ async def test_no_model_puts_out_of_reach_what_was_said(decided: str) -> None:
     """
     async with settled(BAD[decided], *ITEMS) as memories:
         for item in ITEMS:
-            assert is_told(item["new"], await found(memories, item, "new")), item
-            if not is_told(item["former"], await found(memories, item, "former")):
+            assert is_told(item["new"], await recalled(memories, item, "new")), item
+            if not is_told(item["former"], await recalled(memories, item, "former")):
                 assert (decided, item.get("who")) == ("always replaced", None)
-                before = await found(memories, item, "former", as_of=START + DAY / 2)
+                before = await recalled(memories, item, "former", as_of=START + DAY / 2)
                 assert before == [item["former"]]
 
 
@@ -138,9 +138,9 @@ async def test_undo_separates_what_was_linked() -> None:
     async with settled(ideal, *SAME) as memories:
         for item in SAME:
             scope = scope_of(item)
-            one, other = (await memories.list(scope)).memories
-            assert (one.links, other.links) == ((other.id,), (one.id,))
-            await memories.undo(scope, one.id)
+            first, second = (await memories.list(scope)).memories
+            assert (first.links, second.links) == ((second.id,), (first.id,))
+            await memories.undo(scope, first.id)
             assert [memory.links for memory in (await memories.list(scope)).memories] == [(), ()]
             assert len(await memories.recall(scope, f"{item['former']} {item['new']}")) == 2
 
@@ -149,9 +149,9 @@ async def test_forgetting_takes_a_memory_out_of_others_links() -> None:
     """No memory stays linked to one that was forgotten."""
     scope = scope_of(SAME[0])
     async with settled(ideal, SAME[0]) as memories:
-        one, other = (await memories.list(scope)).memories
-        await memories.forget(scope, one.id)
-        assert (await memories.get(scope, other.id)).links == ()
+        first, second = (await memories.list(scope)).memories
+        await memories.forget(scope, first.id)
+        assert (await memories.get(scope, second.id)).links == ()
 
 
 async def test_the_prune_judges_each_linked_memory_by_itself() -> None:

@@ -66,8 +66,8 @@ def test_most_natural_echoes_are_not_learnt_and_no_news_is_lost(recalled: bool) 
     """
 
     def learnt(said: str, known: str, role: Any = "agent") -> list[str]:
-        given = [Message(text="", role="tool", recalled=(known,))] if recalled else []
-        return left(*given, Message(text=said, role=role), known=[known])
+        recall = [Message(text="", role="tool", recalled=(known,))] if recalled else []
+        return left(*recall, Message(text=said, role=role), known=[known])
 
     again = [said for item in ITEMS for said in item["echoes"] if learnt(said, item["known"])]
     assert len(again) <= 4, again
@@ -223,6 +223,6 @@ async def test_what_is_recited_is_not_learnt_again(store_uri: str, said: list[st
         messages = [agent(text, event_id=f"a{number}") for number, text in enumerate(said)]
         await memories.remember(SCOPE, [Message(text="Well?", event_id="u"), *messages], "s1")
         assert await memories.work(until_idle=True)
-    asked = "\n".join(llm.prompts)
-    assert NEWS in asked
-    assert "visited" not in asked
+    prompts = "\n".join(llm.prompts)
+    assert NEWS in prompts
+    assert "visited" not in prompts

@@ -30,12 +30,12 @@ def checked(item: Fact | str) -> Fact:
 
 
 def memory(**values: Any) -> Memory:
-    made = to_memory(Fact("Ada likes tea", topics=("tea",), metadata={"n": 1}), now=NOW)
-    return replace(made, **values)
+    stored = to_memory(Fact("Ada likes tea", topics=("tea",), metadata={"n": 1}), now=NOW)
+    return replace(stored, **values)
 
 
-def after(old: Memory, **given: Any) -> Memory:
-    return edited(old, given, now=LATER, max_bytes=BYTES, redact=masked)
+def after(old: Memory, **changes: Any) -> Memory:
+    return edited(old, changes, now=LATER, max_bytes=BYTES, redact=masked)
 
 
 def nested(levels: int) -> Any:
@@ -90,8 +90,8 @@ def test_secrets_are_masked_wherever_a_fact_carries_text() -> None:
     """Secrets are masked in every text of a fact: content, slot, labels, metadata and its keys."""
     text, safe = "the word is hunter2", "the word is [secret]"
     texts = ("text", "subject", "attribute")
-    given: Any = {**dict.fromkeys(texts, text), **dict.fromkeys(("topics", "tags"), (text,))}
-    kept = checked(Fact(**given, metadata={text: [{"b": text}]}))
+    fields: Any = {**dict.fromkeys(texts, text), **dict.fromkeys(("topics", "tags"), (text,))}
+    kept = checked(Fact(**fields, metadata={text: [{"b": text}]}))
     assert {getattr(kept, name) for name in texts} == {safe}
     assert (kept.topics, kept.tags, kept.metadata) == ((safe,), (safe,), {safe: [{"b": safe}]})
     changed = after(memory(), content=text, metadata={"a": text})
@@ -100,9 +100,9 @@ def test_secrets_are_masked_wherever_a_fact_carries_text() -> None:
 
 def test_a_secret_named_by_its_metadata_key_is_masked() -> None:
     """A secret that only its key gives away is masked in metadata."""
-    given = {"db": {"password": "correct-horse"}, "token_count": "12345678", "say": 'a "word"'}
-    kept = checked_fact(Fact("x", metadata=given), max_bytes=999, redact=redact).metadata
-    assert kept == {**given, "db": {"password": "[secret: password]"}}
+    values = {"db": {"password": "correct-horse"}, "token_count": "12345678", "say": 'a "word"'}
+    kept = checked_fact(Fact("x", metadata=values), max_bytes=999, redact=redact).metadata
+    assert kept == {**values, "db": {"password": "[secret: password]"}}
 
 
 def test_labels_are_kept_once_in_their_order_and_times_in_utc() -> None:

@@ -36,8 +36,13 @@ def extracted(prompt: str) -> Mapping[str, Any]:
 def opened(
     uri: str, clock: Callable[[], datetime] = FrozenClock(NOW), **options: Any
 ) -> AbstractAsyncContextManager[Memories]:
-    given = {"llm": ScriptedLlm(extracted), "embedding": HashEmbedder(), "clock": clock, **options}
-    return ground.opened(uri, **given)
+    settings = {
+        "llm": ScriptedLlm(extracted),
+        "embedding": HashEmbedder(),
+        "clock": clock,
+        **options,
+    }
+    return ground.opened(uri, **settings)
 
 
 async def say(
@@ -106,10 +111,10 @@ async def test_a_turn_stands_behind_what_superseded_its_fact(store_uri):
             "s3",
             *(f"Nothing but sister Mia and Oslo, part {number}." for number in range(40)),
         )
-        found = [hit.memory.content for hit in await memories.recall(ADA, TURN, limit=3)]
-        assert TURN in found
-        assert found.index("Ada's favourite tea is sencha.") < found.index(TURN)
-        assert FACT not in found
+        contents = [hit.memory.content for hit in await memories.recall(ADA, TURN, limit=3)]
+        assert TURN in contents
+        assert contents.index("Ada's favourite tea is sencha.") < contents.index(TURN)
+        assert FACT not in contents
 
 
 async def test_a_former_fact_comes_back_with_its_turn(store_uri):
@@ -174,8 +179,8 @@ async def test_forgetting_a_turn_or_session_takes_both(store_uri, by):
         [turn, _] = (
             await memories.list(ADA, filter=Filter(superseded="source"), order="oldest")
         ).memories
-        given: dict[str, Any] = {"ids": [turn.id]} if by == "turn" else {"session_id": "s1"}
-        await memories.forget(ADA, **given)
+        target: dict[str, Any] = {"ids": [turn.id]} if by == "turn" else {"session_id": "s1"}
+        await memories.forget(ADA, **target)
         assert (await listed(memories), await kept(memories)) == (["Ada rows at dawn."], [BICYCLE])
 
 

@@ -164,9 +164,9 @@ async def test_a_failure_puts_no_content_into_logs_or_jobs(
             (job,) = await memories.jobs()
             assert type(error).__name__ in job.error
             await memories.drain(0.1)
-            found = await memories.check()
+            findings = await memories.check()
     for needle in NEEDLES:
-        assert needle not in caplog.text + job.error + str(found)
+        assert needle not in caplog.text + job.error + str(findings)
 
 
 async def test_an_embedders_failure_puts_no_content_into_logs(caplog: pytest.LogCaptureFixture):
@@ -179,12 +179,12 @@ async def test_an_embedders_failure_puts_no_content_into_logs(caplog: pytest.Log
     with caplog.at_level(logging.DEBUG):
         async with opened(embedding=Echoing(), llm=False) as memories:
             await memories.add(SCOPE, ["Zoe arrives on Friday with Bruno."])
-            found = await memories.recall(SCOPE, "When does Zoe arrive with Bruno on Friday?")
+            answer = await memories.recall(SCOPE, "When does Zoe arrive with Bruno on Friday?")
             await memories.work(until_idle=True)
             (job,) = [job for job in await memories.jobs() if job.kind == "embed"]
-    assert len(found) == 1
+    assert len(answer) == 1
     for needle in NEEDLES:
-        assert needle not in caplog.text + job.error + " ".join(found.degraded)
+        assert needle not in caplog.text + job.error + " ".join(answer.degraded)
 
 
 # -- a summary provider with a model of its own -------------------------------------------------
@@ -201,19 +201,19 @@ def test_a_summary_with_no_model_is_refused_when_it_is_made(choice: Any):
 
 async def test_a_summary_takes_the_settings_of_its_service(monkeypatch: pytest.MonkeyPatch):
     """A summary takes the name of a model and the settings of its service."""
-    told: list[float] = []
+    timeouts: list[float] = []
 
     class LiteLLM:
         @staticmethod
         async def acompletion(**arguments: Any) -> Any:
-            told.append(arguments["timeout"])
+            timeouts.append(arguments["timeout"])
             return {"choices": [{"message": {"content": '{"facts": ["Zoe arrives."]}'}}]}
 
     monkeypatch.setattr("kagent_memory.models.calls._litellm", lambda: LiteLLM)
     summary = CompactionAwareSummary(LlmSummary("openai/any"))
     async with opened(summary=summary, llm=False, model_timeout_seconds=7) as memories:
         await taken_in(memories, TALK)
-        assert (await contents(memories), told) == (["Zoe arrives."], [7])
+        assert (await contents(memories), timeouts) == (["Zoe arrives."], [7])
 
 
 async def test_dead_letters_are_bad_for_the_doctor(store_uri: str, monkeypatch: pytest.MonkeyPatch):
@@ -222,7 +222,7 @@ async def test_dead_letters_are_bad_for_the_doctor(store_uri: str, monkeypatch: 
     clock = FrozenClock()
     async with opened(store_uri, llm=Replying("no"), clock=clock) as memories:
         await taken_in(memories, TALK)
-    found = {finding.part: finding for finding in await doctor.examine(store_uri, llm=False)}
-    assert found["queue"].state == "bad"
-    assert "1 dead letter" in found["queue"].text
-    assert "kagent-memory jobs" in found["queue"].advice
+    findings = {finding.part: finding for finding in await doctor.examine(store_uri, llm=False)}
+    assert findings["queue"].state == "bad"
+    assert "1 dead letter" in findings["queue"].text
+    assert "kagent-memory jobs" in findings["queue"].advice

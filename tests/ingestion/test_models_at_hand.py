@@ -90,21 +90,21 @@ async def test_a_name_is_resolved_afresh_in_every_scope(store_uri: str):
     """A model name is resolved in every scope, never by another scope's object."""
     async with opened(store_uri) as memories:
         await memories.remember(TENANTS[1], [fact("theirs")], "s1", llm=model())
-    asked: list[str] = []
-    made = model()
+    names: list[str] = []
+    resolved = model()
 
     def resolve(name: str) -> Llm:
-        asked.append(name)
-        return made
+        names.append(name)
+        return resolved
 
     brought = model()
     async with opened(store_uri, resolve_llm=resolve) as memories:
         await memories.remember(TENANTS[0], [fact("mine")], "s1", llm=brought)
         assert await memories.work(until_idle=True) == 2
-    assert asked == ["gpt"]
-    assert "theirs" in heard(made)
+    assert names == ["gpt"]
+    assert "theirs" in heard(resolved)
     assert "theirs" not in heard(brought)
-    assert "mine" not in heard(made)
+    assert "mine" not in heard(resolved)
 
 
 @pytest.mark.parametrize(
@@ -121,11 +121,11 @@ async def test_a_name_is_resolved_afresh_in_every_scope(store_uri: str):
 async def test_a_model_without_credentials_waits(error: Exception, monkeypatch: pytest.MonkeyPatch):
     """A name that resolves to a model without credentials waits for a worker that has them."""
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 1)
-    clock, made = (
+    clock, resolved = (
         FrozenClock(),
         CheckedLlm(ScriptedLlm(lambda prompt: error, name="gpt"), MemorySettings()),
     )
-    options = {"clock": clock, "resolve_llm": lambda name: made}
+    options = {"clock": clock, "resolve_llm": lambda name: resolved}
     async with opened(**options) as memories:
         await memories.remember(SCOPE, [fact("ada")], "s1", llm="gpt")
         for _ in range(4):
@@ -135,7 +135,7 @@ async def test_a_model_without_credentials_waits(error: Exception, monkeypatch: 
         (job,) = await memories.jobs()
         assert (job.state, job.failures) == ("queued", 0)
         assert "no credentials" in job.error
-        made.inner._answers = stated
+        resolved.inner._answers = stated
         assert await memories.work(until_idle=True) == 1
 
 

@@ -83,21 +83,21 @@ async def test_what_says_the_same_is_linked_and_both_stay(decision):
     fact whose merged text omits, adds or gains nothing.
     """
     old, new = row("Likes green tea", days=9), row("Likes tea in the evening")
-    found = await decided(new, old, deciding(**decision))
-    added, linked = found.changes
+    result = await decided(new, old, deciding(**decision))
+    added, linked = result.changes
     assert (added.kind, added.memory) == ("add", replace(new, links=(old.id,)))
     assert (linked.kind, linked.memory.links, linked.memory.revision) == ("link", (new.id,), 2)
     assert linked.memory.content == old.content
     assert added.group == linked.group is not None
-    assert list(found.reinforced) == [old.id]
+    assert list(result.reinforced) == [old.id]
 
 
 async def test_a_memory_has_at_most_four_links():
     """A fifth duplicate of a memory is added without a link."""
     old = replace(row("Likes green tea.", days=9), links=("a", "b", "c", "d"))
     new = row("Green tea is a favourite.")
-    found = await decided(new, old, deciding(action="NOOP"))
-    assert [(change.kind, change.memory) for change in found.changes] == [("add", new)]
+    result = await decided(new, old, deciding(action="NOOP"))
+    assert [(change.kind, change.memory) for change in result.changes] == [("add", new)]
 
 
 @pytest.mark.parametrize(("visible", "most"), [(0, 3), (40, 4), (100, 10)])
@@ -109,10 +109,10 @@ async def test_one_job_replaces_a_few_memories_and_adds_the_rest(visible, most):
     new = [row(f"Sold something, case {number}.") for number in range(12)]
     answer = [{"fact": f"F{n}", "memory": f"M{n}", "action": "SUPERSEDE"} for n in range(1, 13)]
     near = {number: [(memory, 0.9)] for number, memory in enumerate(old)}
-    found = await plan(new, near, llm=scripted({"decisions": answer}), visible=visible, now=NOW)
-    assert sum(change.kind == "supersede" for change in found.changes) == most
-    assert sum(change.kind == "add" for change in found.changes) == 12
-    assert found.replaceable == most - 12
+    result = await plan(new, near, llm=scripted({"decisions": answer}), visible=visible, now=NOW)
+    assert sum(change.kind == "supersede" for change in result.changes) == most
+    assert sum(change.kind == "add" for change in result.changes) == 12
+    assert result.replaceable == most - 12
 
 
 @pytest.mark.parametrize("fields", [{"explicit": True}, {"pinned": True}])
@@ -136,18 +136,18 @@ async def test_facts_with_neighbours_are_one_call():
     old = [row(f"Owns a bicycle number {number}.", days=9) for number in range(50)]
     new = [row(f"Has a bicycle number {number}.") for number in range(50)]
     near = {number: [(memory, 0.9)] for number, memory in enumerate(old)}
-    found = await plan(new, near, llm=llm, now=NOW)
+    result = await plan(new, near, llm=llm, now=NOW)
     await plan(new, {}, llm=llm, now=NOW)
     assert len(llm.prompts) == 1
-    assert [change.memory.id for change in found.changes if change.kind == "link"] == [old[1].id]
+    assert [change.memory.id for change in result.changes if change.kind == "link"] == [old[1].id]
 
 
 async def test_an_exact_duplicate_reinforces_and_asks_no_model():
     """A fact with the words of a memory renews the memory without a model call."""
     llm = deciding(action="ADD")
     old = row("Likes tea.", days=9)
-    found = await decided(row("likes  tea"), old, llm)
-    assert (found.changes, list(found.reinforced), llm.prompts) == ([], [old.id], [])
+    result = await decided(row("likes  tea"), old, llm)
+    assert (result.changes, list(result.reinforced), llm.prompts) == ([], [old.id], [])
 
 
 async def test_two_values_of_a_slot_in_one_batch_follow_each_other():
@@ -196,8 +196,8 @@ async def test_what_a_tool_said_changes_nothing_that_the_user_said():
         deciding(action="UPDATE", text="x"),
         deciding(action="NOOP"),
     ):
-        found = await decided(new, old, llm)
-        assert [(change.kind, change.memory) for change in found.changes] == [("add", new)]
+        result = await decided(new, old, llm)
+        assert [(change.kind, change.memory) for change in result.changes] == [("add", new)]
 
 
 async def test_turns_as_they_were_said_are_never_changed():

@@ -47,11 +47,11 @@ async def test_the_store_goes_over_as_a_whole(store_uri):
     await filled(store_uri)
     with pytest.raises(ConfigurationError, match=r"kagent-memory reembed --embedding after"):
         await Memories.open(store_uri, embedding=Embedding(NEW, 48))
-    told: list[int] = []
+    counts: list[int] = []
     async with opened(store_uri, batch_size=4) as memories:
-        done = await memories.reembed(Embedding(NEW, 48), progress=told.append)
+        done = await memories.reembed(Embedding(NEW, 48), progress=counts.append)
         assert (done.embedding, done.dimensions, done.memories, done.dropped) == (NEW, 48, 21, ())
-        assert (told, told[-1]) == (sorted(told), 21)
+        assert (counts, counts[-1]) == (sorted(counts), 21)
         assert await states(memories) == {OLD: "retired", NEW: "current"}
     async with opened(store_uri, embedding=Embedding(NEW, 48)) as memories:
         answer = await memories.recall(ADA, "which key has the number 7")
@@ -81,19 +81,19 @@ async def test_a_reembedding_goes_on_with_the_rest_alone(store_uri):
 
 async def test_what_an_embedder_refuses_is_asked_for_once():
     """A text that the new embedder refuses is tried once and never counted as done."""
-    asked = []
+    singles = []
 
     class Refusing(Embedding):
         async def embed(self, texts, *, kind):
             if "Too long" in texts:
-                asked.extend(texts if len(texts) == 1 else ())
+                singles.extend(texts if len(texts) == 1 else ())
                 raise ValueError("It is too long.")
             return await super().embed(texts, kind=kind)
 
     async with opened(batch_size=2) as memories:
         await memories.add(ADA, ["Ada grows quinces.", "Too long", "Ada drinks oolong."])
         assert (await memories.reembed(Refusing(NEW))).memories == 2
-    assert asked == ["Too long"]
+    assert singles == ["Too long"]
 
 
 async def test_meanwhile_the_former_embedder_finds_everything(store_uri):
@@ -121,9 +121,9 @@ async def test_meanwhile_the_former_embedder_finds_everything(store_uri):
                 freed.set()
                 await task
                 assert await lacking(memories, ADA, NEW) == 0
-            for query, wanted in queries.items():
+            for query, expected in queries.items():
                 answer = await memories.recall(ADA, query, limit=10)
-                assert (answer[0].memory.content, answer.degraded) == (wanted, ())
+                assert (answer[0].memory.content, answer.degraded) == (expected, ())
                 assert len(answer) == 4
 
 
@@ -135,9 +135,9 @@ async def test_a_process_that_is_ahead_goes_by_words(store_uri):
     async with opened(store_uri, embedding=Senses(NEW, {}), worker=True) as memories:
         await memories.add(ADA, ["Said since"])
         assert await lacking(memories, ADA, NEW) == 2  # that is the command's work
-        found = await memories.recall(ADA, "quaxel")
-        assert "Quaxel mimtor" in [hit.memory.content for hit in found]
-        assert found.degraded[0].startswith("embedder: 2 of 3 memories have no vector")
+        answer = await memories.recall(ADA, "quaxel")
+        assert "Quaxel mimtor" in [hit.memory.content for hit in answer]
+        assert answer.degraded[0].startswith("embedder: 2 of 3 memories have no vector")
 
 
 @pytest.mark.parametrize("drop", [False, True])

@@ -26,13 +26,13 @@ async def test_a_session_is_taken_in_once_however_often_it_comes(store_uri: str)
         assert await memories.remember(SCOPE, session, "s1")
         assert await memories.drain(60)
         assert await contents(memories) == ["The spare key is with Grace."]
-        asked = len(llm.prompts)
+        calls = len(llm.prompts)
         assert await memories.remember(SCOPE, session, "s1") is None
         await memories.remember(SCOPE, [*session, said("Fact: The cat is called Mog.", "e3")], "s1")
         assert await memories.drain(60)
         both = ["The cat is called Mog.", "The spare key is with Grace."]
         assert await contents(memories) == both
-        assert "spare key" not in llm.prompts[asked].partition("<transcript")[2]
+        assert "spare key" not in llm.prompts[calls].partition("<transcript")[2]
 
 
 SECRETS = ("sk-proj-" + "Ab1" * 16, "AKIA" + "IOSFODNN7EXAMPLE", "hunter2" + "horse")
@@ -79,11 +79,11 @@ async def test_a_tail_is_taken_in_after_its_inactivity(store_uri: str):
 
 async def test_a_session_has_one_summary_of_all_of_it(store_uri: str):
     """A session has one summary of all of it however often it ends."""
-    told: list[str] = []
+    prompts: list[str] = []
 
     def summed_up(prompt: str) -> Any:
-        told.append(prompt)
-        summary = f"Summary number {len(told)}." if "session is over" in prompt else ""
+        prompts.append(prompt)
+        summary = f"Summary number {len(prompts)}." if "session is over" in prompt else ""
         return {**stated(prompt), "summary": summary}
 
     async with opened(store_uri, llm=ScriptedLlm(summed_up)) as memories:
@@ -93,7 +93,7 @@ async def test_a_session_has_one_summary_of_all_of_it(store_uri: str):
             await memories.remember(SCOPE, late, "s1", save=False, end_after_minutes=15)
             await memories.end_session(SCOPE, "s1")
             await memories.work(until_idle=True)
-        assert "The trip goes to Lisbon." in told[1]
+        assert "The trip goes to Lisbon." in prompts[1]
         summaries = [text for text in await contents(memories) if text.startswith("Summary")]
         assert summaries == ["Summary number 3."]
 
@@ -119,8 +119,8 @@ async def test_long_turns_are_split_and_unfit_facts_are_left_out(
     async with opened(store_uri, summary=Careless()) as memories:
         await taken_in(memories, [said("Anything at all.", "e2")], "s2")
         [memory] = (await memories.list(SCOPE)).memories
-        told = (memory.content, memory.event_ids, memory.session_id)
-        assert told == ("A good one.", ("e2",), "s2")
+        fields = (memory.content, memory.event_ids, memory.session_id)
+        assert fields == ("A good one.", ("e2",), "s2")
         assert caplog.text.count("cannot be stored") == 3
 
 

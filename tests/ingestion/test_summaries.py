@@ -72,14 +72,14 @@ async def test_items_of_unknown_type_or_without_text_are_dropped(
     those beside it are kept.
     """
     unfit = [{"text": "Ada", "type": "opinion"}, {"text": "  "}, {"text": None}, 7, None, ["x"]]
-    found = await facts_of(answering(*unfit, {"text": "kept", "type": " Episodic "}), said("x"))
-    assert [fact.text for fact in found] == ["kept"]
+    facts = await facts_of(answering(*unfit, {"text": "kept", "type": " Episodic "}), said("x"))
+    assert [fact.text for fact in facts] == ["kept"]
     assert "Left out 5 of a model's facts" in caplog.text
     assert "Ada" not in caplog.text
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "kept"),
+    ("name", "value", "kept"),
     [
         ("importance", 5, 1.0),
         ("importance", -1, 0.0),
@@ -97,11 +97,11 @@ async def test_items_of_unknown_type_or_without_text_are_dropped(
         *(("attribute", odd, None) for odd in ("", "compaction:1.0")),
     ],
 )
-async def test_what_a_model_says_is_brought_into_its_bounds(name, given, kept):
+async def test_what_a_model_says_is_brought_into_its_bounds(name, value, kept):
     """Importance becomes a number from 0 to 1, by default 0.5; an impossible time becomes the time
     of the statement; an incomplete, reserved or long slot is left out.
     """
-    item = {"text": "x", "subject": "user", "attribute": "city", name: given}
+    item = {"text": "x", "subject": "user", "attribute": "city", name: value}
     (fact,) = await facts_of(answering(item), said("x"))
     assert getattr(fact, name) == kept
     assert (fact.subject is None) is (fact.attribute is None)
@@ -110,8 +110,8 @@ async def test_what_a_model_says_is_brought_into_its_bounds(name, given, kept):
 async def test_a_fact_that_a_tool_is_a_source_of_stays_the_tools():
     """A fact has the origin "tool" if a tool is among its sources, by default all messages."""
     llm = answering({"text": "x", "sources": [1, 2]}, {"text": "y", "sources": [1]}, {"text": "z"})
-    found = await facts_of(llm, said("a"), said("b", role="tool", event="e2"))
-    assert [(fact.origin, fact.event_ids) for fact in found] == [
+    facts = await facts_of(llm, said("a"), said("b", role="tool", event="e2"))
+    assert [(fact.origin, fact.event_ids) for fact in facts] == [
         ("tool", ("e1", "e2")),
         ("user", ("e1",)),
         ("tool", ("e1", "e2")),
@@ -175,12 +175,12 @@ async def test_a_long_transcript_is_split_between_messages():
     llm = ScriptedLlm(
         lambda prompt: {"facts": [{"text": prompt.split("Message ")[1][:3], "sources": ["1"]}]}
     )
-    found = await facts_of(llm, *messages, max_prompt_tokens=2500)
+    facts = await facts_of(llm, *messages, max_prompt_tokens=2500)
     assert 2 < len(llm.prompts) < 20
     assert all(estimated_tokens(prompt) <= 2500 for prompt in llm.prompts)
     shown = [int(n) for prompt in llm.prompts for n in re.findall(r"Message (\d+)\.", prompt)]
     assert shown == list(range(40))
-    assert found[1].event_ids == (f"e{found[1].text.rstrip('. ')}",)
+    assert facts[1].event_ids == (f"e{facts[1].text.rstrip('. ')}",)
 
 
 @pytest.mark.parametrize(
@@ -254,8 +254,8 @@ async def test_a_short_answer_is_kept_and_a_users_with_its_question():
     """A user's bare answer is kept with the question that it answers, and the events of both."""
     book, when = "Noted. Shall I book a table at Maaemo?", "When does it open?"
     turns = await kept(("agent", book), ("user", "Yes."), ("user", when), ("agent", "Soon."))
-    told = [book, "Shall I book a table at Maaemo? Yes.", when, "Soon."]
-    assert [turn.text for turn in turns] == told
+    texts = [book, "Shall I book a table at Maaemo? Yes.", when, "Soon."]
+    assert [turn.text for turn in turns] == texts
     assert (turns[1].origin, turns[1].event_ids) == ("user", ("e0", "e1"))
 
 

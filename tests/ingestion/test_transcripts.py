@@ -57,19 +57,21 @@ async def test_a_timer_without_a_time_is_refused_and_nothing_is_queued(minutes: 
 def test_the_queue_gives_messages_back_as_they_came() -> None:
     """A message comes out of the queue's JSON equal to the one put in, its time in UTC."""
     at = datetime(2026, 1, 1, 1, tzinfo=timezone(timedelta(hours=1)))
-    given = Message(text="ü", role="tool", author="t", event_id="e", at=at, compaction=(0, 9999.5))
-    [back] = from_payload(json.loads(json.dumps(to_payload(prepared([given], "s", str, 999)))))
-    assert back == given
+    message = Message(
+        text="ü", role="tool", author="t", event_id="e", at=at, compaction=(0, 9999.5)
+    )
+    [back] = from_payload(json.loads(json.dumps(to_payload(prepared([message], "s", str, 999)))))
+    assert back == message
     assert back.at is not None
     assert back.at.tzinfo is UTC
 
 
 def test_what_was_handed_over_is_not_queued() -> None:
     """The queue stores no recalled text, which must vanish once its memory is forgotten."""
-    given = Message(text="x", event_id="e", recalled=("Ada sails.\nBob skis",))
-    payload = to_payload(prepared([given], "s", str, 999))
+    message = Message(text="x", event_id="e", recalled=("Ada sails.\nBob skis",))
+    payload = to_payload(prepared([message], "s", str, 999))
     assert "sails" not in json.dumps(payload)
-    assert from_payload(payload) == [replace(given, recalled=())]
+    assert from_payload(payload) == [replace(message, recalled=())]
 
 
 def test_a_message_without_an_event_id_keeps_its_own() -> None:

@@ -1,4 +1,4 @@
-"""An object of a user that serves as any kind of model."""
+"""A user object that serves as any kind of model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Given:
-    """Answers this, or raises it, whatever is asked."""
+    """A model that returns or raises one value for every call."""
 
     name = "given"
 

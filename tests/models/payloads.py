@@ -1,4 +1,4 @@
-"""Texts that try to be more than data when a memory of them is handed to a model."""
+"""Texts that try to act as more than data when a model reads a memory of them."""
 
 from __future__ import annotations
 

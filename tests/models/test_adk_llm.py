@@ -1,4 +1,4 @@
-"""ADK's models behind our door."""
+"""ADK's models behind the Llm interface."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def answered(model: BaseLlm) -> list[str]:
 
 
 async def test_a_model_that_takes_a_schema_is_held_to_it():
-    """A model that takes a schema is asked once, with it."""
+    """A model that accepts a schema is called once, with it."""
     model = scripted(SAID)
     assert await answered(model) == ["a"]
     (request,) = model.requests
@@ -40,7 +40,7 @@ async def test_a_model_that_takes_a_schema_is_held_to_it():
 
 
 async def test_a_model_without_schemas_is_asked_in_words():
-    """A model that refuses a schema is asked in words, from then on."""
+    """A model that refuses a schema gets it in words from then on."""
 
     def refuses(request: LlmRequest) -> Any:
         return NotImplementedError("no schema") if request.config.response_schema else SAID
@@ -78,7 +78,7 @@ class Answering(BaseLlm):
 async def test_an_answer_that_adk_marks_as_cut_or_refused_is_none(
     fields: dict[str, Any], kind: type
 ):
-    """An answer that ADK marks as cut off or refused is an error that quotes nothing."""
+    """A truncated or refused answer is an error that quotes nothing."""
     with pytest.raises(ModelError) as caught:
         await answered(Answering(model="answering", fields=fields))
     assert type(caught.value) is kind
@@ -100,7 +100,7 @@ AWAY, REFUSED = ModelUnavailable, errors.ClientError(400, {"error": {"message": 
     ],
 )
 async def test_a_failure_is_a_model_error_at_once(steps: list[Any], kind: type):
-    """An outage may pass and a refusal does not; neither is tried again or quoted."""
+    """An outage is transient, a refusal is not; neither is retried or quoted."""
     model = scripted(*steps)
     with pytest.raises(ModelError) as caught:
         await answered(model)
@@ -110,7 +110,7 @@ async def test_a_failure_is_a_model_error_at_once(steps: list[Any], kind: type):
 
 
 async def test_tokens_are_counted():
-    """A whole answer is taken, and what it cost is counted."""
+    """A complete answer is used, and its tokens are counted."""
     usage = types.GenerateContentResponseUsageMetadata(
         prompt_token_count=7, candidates_token_count=3
     )

@@ -1,4 +1,4 @@
-"""Patience with models: what is tried again, how long, and how failures are told."""
+"""Calls of models: retries, time limits, and messages of failures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Refused(Exception):
 
 
 class Model(CheckedModel):
-    """A model of ours whose every call fails."""
+    """A model whose every call fails."""
 
     method, kind, max_retries = "fail", "a model", 8
 
@@ -58,7 +58,7 @@ async def test_pauses_double_and_are_bounded(monkeypatch: pytest.MonkeyPatch):
 
 
 async def test_our_own_errors_are_never_tried_again():
-    """An error of ours is final."""
+    """The package's own errors are final."""
     model = Model(ModelError("final"))
     with pytest.raises(ModelError, match="final"):
         await model.call()
@@ -67,9 +67,7 @@ async def test_our_own_errors_are_never_tried_again():
 
 @pytest.mark.parametrize("status", [400, 413, 422, 500, None])
 def test_what_a_failure_may_quote_is_not_told(status: int | None):
-    """The words of an answer that may repeat what was sent are left out; its kind and status
-    stay.
-    """
+    """An error omits words of an answer that may repeat the request; its kind and status stay."""
     told = str(failure(Refused(status, "Ada said\nthat she lives in Oslo"), "The model m"))
     assert "Oslo" not in told
     assert told.startswith("The model m failed (Refused)")
@@ -77,7 +75,7 @@ def test_what_a_failure_may_quote_is_not_told(status: int | None):
 
 
 def test_a_provider_s_words_about_the_account_are_told():
-    """They are one short line, without secrets."""
+    """A provider's message about the account is shown as one short line without secrets."""
     words = (
         "Incorrect API key:\nsk-proj-" + "a1B2" * 12 + " at https://u:pass@host/v1 " + "x" * 5000
     )
@@ -97,12 +95,12 @@ def test_a_provider_s_words_about_the_account_are_told():
     ],
 )
 def test_server_error_about_length_is_a_refusal(text: str):
-    """llama.cpp and former Ollamas answer 500 to a text that is too long."""
+    """A 500 for a text that is too long, as of llama.cpp and former Ollamas, is a refusal."""
     assert not transient(Refused(500, text))
 
 
 def test_opening_models_loads_no_heavy_module():
-    """Importing the rooms of models and opening some loads no heavy module."""
+    """Importing the model packages and opening models loads no heavy module."""
     code = """
 import sys
 from kagent_memory.settings import MemorySettings

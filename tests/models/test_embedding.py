@@ -1,5 +1,5 @@
-"""Embedding through the real LiteLLM against a provider on loopback, and through objects of
-users; what an embedder refuses, text by text and in halves.
+"""Embedding through the real LiteLLM against a provider on loopback, and through user objects;
+refused texts, singly and in batches.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ async def test_texts_become_float32_rows_in_their_order(provider: Loopback, choi
 async def test_an_address_is_enough_for_ones_own_server(
     provider: Loopback, monkeypatch: pytest.MonkeyPatch, address: str
 ):
-    """A server of one's own needs an address and no key."""
+    """An embedder with an address needs no key."""
     monkeypatch.delenv("OPENAI_API_KEY")
     monkeypatch.delenv("OPENAI_API_BASE")
     config = {"provider": "openai", "model": "BAAI/bge-m3", address: f"{provider.url}/"}
@@ -76,7 +76,7 @@ async def test_azure_is_called_at_its_deployment_with_its_version(provider: Loop
 
 @pytest.mark.parametrize("kind", ["document", "query"])
 async def test_documents_and_queries_are_told_apart(monkeypatch: pytest.MonkeyPatch, kind: Any):
-    """Documents and queries are told apart where the provider can."""
+    """Documents and queries are marked as such for providers that distinguish them."""
     told: list[Any] = []
 
     class LiteLLM:
@@ -120,8 +120,8 @@ async def test_dimensions_are_asked_of_the_provider(provider: Loopback, takes: b
 
 
 async def test_vectors_are_brought_to_the_wanted_width(provider: Loopback):
-    """Longer vectors are cut and normalised, those of the right width are left alone, and shorter
-    ones are refused with what to set.
+    """Longer vectors are cut and normalised, vectors of the right width unchanged, and shorter ones
+    refused with advice.
     """
     provider.plan(rows_of([3.0, 4.0, 12.0]), rows_of([3.0, 4.0]), rows_of([1.0]))
     embedder = opened(dimensions=2)
@@ -151,8 +151,8 @@ async def test_vectors_are_brought_to_the_wanted_width(provider: Loopback):
 async def test_an_answer_that_cannot_be_stored_is_a_model_error(
     provider: Loopback, rows: list[list[Any]]
 ):
-    """Vectors that are not finite, all zero (once cut, too), uneven, missing or too many are a
-    model's error.
+    """Vectors that are not finite, all zero (also after the cut), uneven, missing or surplus are a
+    ModelError.
     """
     provider.plan(rows_of(*rows))
     for choice in ("openai/any", Given(rows)):
@@ -173,8 +173,8 @@ KEY = "sk-proj-" + "a1B2" * 12
     ids=repr,
 )
 async def test_an_odd_answer_or_refusal_quotes_nothing(provider: Loopback, step: Any):
-    """An answer of another shape, or a refusal, is a model's error that quotes neither the text
-    nor a key.
+    """An answer of another shape, or a refusal, is a ModelError that quotes neither the text nor a
+    key.
     """
     provider.plan(*[step] * 3)
     with pytest.raises(ModelError) as caught:
@@ -190,7 +190,7 @@ async def test_a_refusal_of_the_address_is_told(provider: Loopback):
 
 
 async def test_batches_of_different_widths_are_a_model_error(provider: Loopback):
-    """Vectors of one call have one width, even where it takes several requests."""
+    """The vectors of one call must have one width, also across several requests."""
     provider.plan(rows_of([1.0, 2.0]), rows_of([1.0, 2.0, 3.0]))
     with pytest.raises(ModelError, match="different widths"):
         await opened(batch_size=1).embed(["a", "b"], kind="document")
@@ -208,7 +208,7 @@ async def test_an_objects_own_failure_is_a_model_error():
 
 
 class Picky(HashEmbedder):
-    """Refuses a call with a text that is too long, or that holds a word it does not like."""
+    """An embedder that refuses a call with a long text or a certain word."""
 
     def __init__(self, most_chars: int = 1000, unwanted: str = "\0") -> None:
         super().__init__(name="picky")
@@ -229,8 +229,8 @@ async def embedded(embedder: HashEmbedder, texts: list[str]) -> list[Any]:
 
 
 async def test_refused_text_costs_its_batch_nothing():
-    """Every other text has the vector that it has alone, and the refused one the mean of its
-    parts.
+    """A refused text gets the mean vector of its parts, and the others of its batch the vectors
+    that they get alone.
     """
     texts = [f"Memory {number}" for number in range(20)] + [LONG]
     rows = await embedded(picky := Picky(), texts)
@@ -241,7 +241,9 @@ async def test_refused_text_costs_its_batch_nothing():
 
 
 async def test_text_refused_however_short_has_no_vector():
-    """A text refused in its shortest part too gets no vector, and those beside it get theirs."""
+    """A text refused in its shortest part gets no vector, and the others of its batch get
+    theirs.
+    """
     rows = await embedded(Picky(unwanted="forbidden"), ["fine", "a forbidden word", "fine as well"])
     assert [row is None for row in rows] == [False, True, False]
 
@@ -254,7 +256,7 @@ async def test_text_refused_however_short_has_no_vector():
 async def test_an_embedder_that_is_no_use_is_asked_no_more(
     most_chars: int, away_after: int, error: type[ModelError], calls: int
 ):
-    """One that refuses everything is not asked for each text, nor one that goes away."""
+    """An embedder that refuses every text or becomes unavailable is not called for each text."""
     picky = Picky(most_chars)
     picky.away_after = away_after
     with pytest.raises(error):
@@ -263,8 +265,8 @@ async def test_an_embedder_that_is_no_use_is_asked_no_more(
 
 
 async def test_memories_beside_refused_ones_have_vectors():
-    """More refused texts than one batch holds keep none behind them from being embedded, and a
-    search tells how many are found by words alone.
+    """More refused texts than a batch holds do not stop the embedding of others, and a search
+    reports the number of memories found by words alone.
     """
     picky = Picky(unwanted="forbidden")
     picky.away_after = 0

@@ -1,4 +1,4 @@
-"""Text of others is readable as data, and acts as nothing."""
+"""Foreign text is readable as data, and acts as nothing else."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .payloads import FORGED_NAMES, FORGED_ROLES, LABELS
 
 @pytest.mark.parametrize("name", FORGED_NAMES)
 def test_the_fences_name_is_broken_up(name: str):
-    """The fence's name is broken up, whatever letters it is written in."""
+    """The fence's name is broken up in any spelling."""
     assert escaped(f"before {name} after") == "before past conversations after"
 
 
 @pytest.mark.parametrize("form", [form for form in FORGED_ROLES if "<" not in form])
 def test_no_role_is_opened_in_whatever_letters(form: str):
-    """A label of a role speaks for nobody, whatever letters it is written in."""
+    """A role label in any spelling opens no role."""
     left = unicodedata.normalize("NFKD", escaped(f"x {form}")).translate(
         str.maketrans("Ѕуе∶ː", "Sye::")
     )
@@ -30,7 +30,7 @@ def test_no_role_is_opened_in_whatever_letters(form: str):
 
 @pytest.mark.parametrize("label", LABELS)
 def test_a_speakers_label_at_a_line_start_is_broken(label: str):
-    """A label of a speaker, in any language, speaks for nobody at the start of a line."""
+    """A speaker label in any language opens no role at the start of a line."""
     for text in (
         f"{label} obey",
         f"my zebra\n{label} obey",
@@ -60,6 +60,6 @@ def test_a_speakers_label_at_a_line_start_is_broken(label: str):
     ],
 )
 def test_plain_text_stays_as_it_is(text: str):
-    """Text that only looks like a label or a role is handed over as it was said."""
+    """Text that only resembles a label or a role is unchanged."""
     assert escaped(text) == escaped(text, one_line=True) == text
     assert escaped("if a < b: List<int>") == "if a &lt; b: List&lt;int&gt;"

@@ -1,5 +1,5 @@
-"""Language models through the real LiteLLM against a provider on loopback, and through objects of
-users.
+"""Language models through the real LiteLLM against a provider on loopback, and through user
+objects.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ async def answered(choice: Any = "openai/any", **options: Any) -> Any:
 
 @pytest.mark.parametrize("model", ["openai/any", "hosted_vllm/any"])
 async def test_the_schema_goes_out_and_its_object_comes_back(provider: Loopback, model: str):
-    """The provider gets the schema, and its answer comes back as the object."""
+    """The provider gets the schema, and its answer is returned as the object."""
     provider.plan(TEA)
     assert await answered(model) == Facts(facts=["likes tea"])
     (body,) = provider.bodies("/chat/completions")
@@ -53,7 +53,7 @@ async def test_the_schema_goes_out_and_its_object_comes_back(provider: Loopback,
 async def test_who_refuses_schemas_is_asked_in_words(
     provider: Loopback,
 ):
-    """A provider that refuses schemas is asked in words, and from then on only so."""
+    """A provider that refuses schemas gets them in words from then on."""
     provider.plan(
         {"status": 400, "message": "response_format is not supported"},
         f"Sure!\n```json\n{TEA}\n```",
@@ -82,7 +82,7 @@ async def test_who_refuses_schemas_is_asked_in_words(
 async def test_no_answer_is_an_error_tried_again_if_it_may_pass(
     provider: Loopback, steps: list[Any], reason: str, calls: int
 ):
-    """Garbage, a refusal or a cut answer is an error at once; LiteLLM adds no tries of its own."""
+    """Garbage, a refusal or a truncated answer is an error at once; LiteLLM adds no retries."""
     provider.plan(*steps)
     with pytest.raises(ModelError, match=reason):
         await answered()
@@ -90,7 +90,7 @@ async def test_no_answer_is_an_error_tried_again_if_it_may_pass(
 
 
 async def test_meters_count_calls_and_tokens_of_the_code_they_enclose(provider: Loopback):
-    """A meter counts calls and tokens of all that it encloses, also of inner meters and tasks."""
+    """A meter counts the calls and tokens of its block, including inner meters and tasks."""
     provider.plan({"status": 400}, TEA, TEA)
     llm = opened()
     with metered() as whole:
@@ -107,7 +107,7 @@ async def test_meters_count_calls_and_tokens_of_the_code_they_enclose(provider: 
     "answer", [Facts(facts=["a"]), {"facts": ["a"]}, '{"facts": ["a"]}', ["a"]]
 )
 async def test_any_object_with_complete_serves_and_is_metered(answer: Any):
-    """An object with `complete` serves as a model, in whichever form it answers, and is counted."""
+    """An object with `complete` serves as a model, with any form of answer, and is metered."""
     with metered() as meter:
         assert await answered(Given(answer)) == Facts(facts=["a"])
     assert meter.calls == 1
@@ -117,13 +117,13 @@ async def test_any_object_with_complete_serves_and_is_metered(answer: Any):
     "answer", [None, {}, {"facts": 1}, "none", 42, ValueError("boom"), Given("x")]
 )
 async def test_what_an_object_does_wrong_is_a_model_error(answer: Any):
-    """A wrong answer or any error of a user's object is told as a model's error."""
+    """A wrong answer or any error of a user object is a ModelError."""
     with pytest.raises(ModelError):
         await answered(Given(answer))
 
 
 async def test_cancellation_passes_through_and_hanging_does_not():
-    """A cancelled call stays cancelled, while a model that hangs is given up as a model's error."""
+    """A cancelled call stays cancelled, and a model that hangs is a ModelError."""
     with pytest.raises(asyncio.CancelledError):
         await answered(Given(asyncio.CancelledError()))
 
@@ -136,7 +136,7 @@ async def test_cancellation_passes_through_and_hanging_does_not():
 
 
 async def test_litellm_is_told_the_time_out(monkeypatch: pytest.MonkeyPatch):
-    """A provider that LiteLLM calls in a thread, which no cancellation ends, ends in time too."""
+    """A provider that LiteLLM calls in a thread, beyond cancellation, times out too."""
     told: list[float] = []
 
     class LiteLLM:

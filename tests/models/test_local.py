@@ -1,4 +1,4 @@
-"""Models of fastembed, tiny ones made here, from its cache and without a network."""
+"""Tiny fastembed models made here, from its cache and without a network."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ tiny (int64[texts, tokens] input_ids, int64[texts, tokens] token_type_ids)
 
 
 def cached(cache: Path, name: str, network: str) -> None:
-    """Save a model in a cache of Hugging Face, as a download leaves it."""
+    """Save a model in a Hugging Face cache, as a download does."""
     repository = cache / f"models--{name.replace('/', '--')}"
     files = repository / "snapshots" / "1"
     (repository / "refs").mkdir(parents=True)
@@ -71,7 +71,7 @@ def cached(cache: Path, name: str, network: str) -> None:
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache, no network, and two models that fastembed knows: tests/words, tests/pairs."""
+    """An empty cache, no network, and two models known to fastembed: tests/words, tests/pairs."""
     monkeypatch.setenv("FASTEMBED_CACHE_PATH", str(tmp_path))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     for kind in (
@@ -98,7 +98,7 @@ def opened(choice: Any) -> Embedder:
 
 @pytest.mark.parametrize("kind", ["document", "query"])
 async def test_texts_become_rows_in_their_order(cache: Path, kind: Any):
-    """A text's vector is that of the model, whatever stands beside it in the batch."""
+    """A text's vector does not depend on the others of its batch."""
     cached(cache, "tests/words", WORD_VECTORS)
     texts = ["green tea", "coffee", "milk coffee green tea"]
     rows = await opened("local/tests/words").embed(texts, kind=kind)
@@ -119,14 +119,12 @@ async def test_texts_become_rows_in_their_order(cache: Path, kind: Any):
     ids=str,
 )
 def test_one_local_model_has_one_name(choice: Any):
-    """However a local model is spelt, its vectors go by one name."""
+    """A local model has one name in all spellings."""
     assert opened(choice).name == "sentence-transformers/all-MiniLM-L6-v2"
 
 
 def test_a_model_unknown_to_fastembed_is_refused_at_open(tmp_path: Path):
-    """A model that fastembed does not list, or a folder, is refused with advice what to use
-    instead.
-    """
+    """A model that fastembed does not list, or a folder, is refused with advice."""
     for name in ("no-such-model", str(tmp_path)):
         with pytest.raises(ConfigurationError, match="kagent-memory reembed"):
             open_embedder(f"local/{name}", MemorySettings())
@@ -135,7 +133,7 @@ def test_a_model_unknown_to_fastembed_is_refused_at_open(tmp_path: Path):
 
 
 async def test_a_model_is_loaded_once_its_files_are_there(cache: Path):
-    """Without its files a model is unavailable, and it loads as soon as they can be had."""
+    """A model without its files is unavailable, and loads as soon as they exist."""
     embedder = opened("local/tests/words")
     with pytest.raises(ModelUnavailable):
         await embedder.embed(["tea"], kind="document")
@@ -144,9 +142,7 @@ async def test_a_model_is_loaded_once_its_files_are_there(cache: Path):
 
 
 async def test_a_hub_that_is_away_is_asked_once(cache: Path, monkeypatch: pytest.MonkeyPatch):
-    """If the hub with a model's files is away, it is asked once and a call fails at once; files
-    that arrive later are used.
-    """
+    """An unavailable hub is tried once and calls fail at once; files that arrive later are used."""
     monkeypatch.delenv("HF_HUB_OFFLINE")
     asked: list[str] = []
 
@@ -166,7 +162,7 @@ async def test_a_hub_that_is_away_is_asked_once(cache: Path, monkeypatch: pytest
 
 
 async def test_a_cross_encoder_scores_in_order(cache: Path):
-    """Each document has its score, in order, however many there are."""
+    """Each document gets its score, in order, for any number of documents."""
     cached(cache, "tests/pairs", SCORES)
     ranker = open_reranker("local/tests/pairs", MemorySettings(search_timeout_seconds=60))
     assert ranker is not None
@@ -175,14 +171,14 @@ async def test_a_cross_encoder_scores_in_order(cache: Path):
 
 
 def faked(monkeypatch: pytest.MonkeyPatch, **methods: Any) -> None:
-    """Have fastembed make models of these methods, whose files are there."""
+    """Have fastembed make models with these methods, whose files exist."""
     monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_, **__: "here")
     fake = type("Fake", (fastembed.TextEmbedding,), methods)
     monkeypatch.setattr(fastembed, "TextEmbedding", fake)
 
 
 async def test_a_model_that_loads_for_ever_is_given_up(monkeypatch: pytest.MonkeyPatch):
-    """A model that does not come to its end of loading delays a call no longer than its bound."""
+    """A model that never finishes loading delays a call no longer than its time limit."""
     loaded = threading.Event()
     faked(monkeypatch, __init__=lambda self, name: loaded.wait(60))
     settings = MemorySettings(model_timeout_seconds=0.1)

@@ -1,4 +1,4 @@
-"""Names of models are checked when a store is opened, without a network."""
+"""Model names are checked when a store is opened, without a network."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ UNKNOWN: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("options", UNKNOWN, ids=range(len(UNKNOWN)))
 async def test_an_unknown_name_is_refused_at_open(options: dict[str, Any]):
-    """A model's name without a known provider is refused at open, with how to write it."""
+    """A name without a known provider is refused at open, with advice on its form."""
     with pytest.raises(
         ConfigurationError, match="has no known provider; write it as <provider>/<model>"
     ):
@@ -65,20 +65,20 @@ async def test_an_unknown_name_is_refused_at_open(options: dict[str, Any]):
     ids=repr,
 )
 async def test_known_names_open_without_a_call(options: dict[str, Any]):
-    """A store opens with any known name of a model without a call to its provider."""
+    """A store opens with any known model name without a call to its provider."""
     async with await Memories.open(MEMORY, worker=False, **options):
         pass
 
 
 def test_common_providers_are_litellms():
-    """Every provider that we count as common is known to LiteLLM."""
+    """LiteLLM knows every provider on the list of common ones."""
     import litellm
 
     assert set(litellm.provider_list) >= calls.COMMON_PROVIDERS
 
 
 async def test_the_name_of_a_model_in_adks_registry_serves():
-    """A name in ADK's registry of models serves as one of LiteLLM's does; no other is taken."""
+    """A name in ADK's model registry serves like one of LiteLLM's; no other is accepted."""
 
     class HouseModel(BaseLlm):
         @classmethod
@@ -101,7 +101,7 @@ async def test_the_name_of_a_model_in_adks_registry_serves():
 
 @pytest.mark.parametrize("off", ["false", "False", "off"])
 async def test_the_text_false_means_no_model(off: str):
-    """The words "false" and "off", in any case, mean that no model is wanted."""
+    """The texts "false" and "off", in any case, mean no model."""
     async with await Memories.open(MEMORY, worker=False, llm=off) as memories:
         assert not memories.providers.needs_model
 
@@ -131,12 +131,12 @@ UNFIT = [
 
 @pytest.mark.parametrize(("open_model", "choice"), NO_CHOICE)
 def test_no_choice_is_no_model(open_model: Any, choice: Any):
-    """None, an empty text and, of a language model, False mean that there is none."""
+    """None, an empty text and, for a language model, False mean no model."""
     assert open_model(choice, MemorySettings()) is None
 
 
 @pytest.mark.parametrize(("open_model", "choice"), UNFIT)
 def test_what_is_no_model_is_refused_at_open(open_model: Any, choice: Any):
-    """An object without a name or the method is refused when a model is made of it."""
+    """An object without a name or the method is refused when it is opened as a model."""
     with pytest.raises(ConfigurationError):
         open_model(choice, MemorySettings())

@@ -1,4 +1,4 @@
-"""Other people's words are data in our own prompts: they end no block and give no instruction."""
+"""Foreign text in a prompt is data: it ends no block and gives no instruction."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ ASKING = [extraction, consolidation, rewriting]
 
 @pytest.mark.parametrize("ask", ASKING)
 async def test_no_text_ends_a_block_opens_a_role_or_hides_in_a_prompt(ask):
-    """No text that others said ends a block, opens a role or hides characters in a prompt."""
+    """No foreign text ends a block, opens a role or hides characters in a prompt."""
     plain = await asked(ask, "harmless")
     assert plain.count("harmless") >= 1
     tags = OURS.findall(plain)
@@ -100,7 +100,7 @@ async def test_no_text_ends_a_block_opens_a_role_or_hides_in_a_prompt(ask):
 
 @pytest.mark.parametrize("ask", ASKING)
 async def test_no_line_of_a_prompt_is_a_label_that_a_text_brought(ask):
-    """No text that others said begins a line of a prompt with a label."""
+    """No foreign text begins a line of a prompt with a label."""
     labelled = re.compile(r"(?im)^[\W_]*(?:obey|[^\W\d][^\n:：]*)[:：] *obey")
     for label in LABELS:
         assert not labelled.search(await asked(ask, f"harmless\n{label} obey")), label
@@ -115,7 +115,7 @@ async def test_a_text_of_many_lines_forges_no_entry_of_a_list(ask):
 
 
 async def test_brackets_that_a_model_copies_are_unescaped():
-    """Brackets that a model copies from a prompt, escaped, are brackets again."""
+    """Escaped brackets that a model copies from a prompt are unescaped."""
 
     def answer(prompt: str) -> dict[str, Any]:
         assert "List&lt;int&gt; if a &lt; b" in prompt

@@ -1,4 +1,6 @@
-"""The LiteLLM call for each choice of embedder: kagent's names, both spellings, and LiteLLM's."""
+"""LiteLLM's call for each configuration of an embedder: kagent's names in both spellings, and
+LiteLLM's own.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +34,14 @@ def config(**keys: object) -> EmbeddingConfig:
     ],
 )
 def test_each_provider_of_kagent_becomes_litellms_prefix(provider: str, model: str, expected: str):
-    """A provider of kagent becomes the prefix that LiteLLM knows it by, once and no more."""
+    """A provider of kagent becomes LiteLLM's prefix, exactly once."""
     name, _ = route_of(config(provider=provider, model=model, base_url="http://h"), {})
     assert name == expected
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "gemini_anthropic", "sap_ai_core"])
 def test_a_provider_without_embeddings_is_refused(provider: str):
-    """The error names providers that have embeddings."""
+    """A provider without embeddings is refused, with the names of those that have them."""
     told = rf"{provider} has no embedding models; .*gemini"
     with pytest.raises(ConfigurationError, match=told):
         config(provider=provider, model="m")
@@ -59,7 +61,7 @@ def test_unknown_keys_are_ignored_and_named(caplog: pytest.LogCaptureFixture):
 
 
 def test_one_model_has_one_name_however_it_is_spelt():
-    """However a model is spelt, its vectors go by one name."""
+    """An embedder has one name in all spellings."""
     name, whole = "text-embedding-3-small", "openai/text-embedding-3-small"
     of_kagent = (config(provider="openai", model=name), config(type="openai", model=whole))
     assert {route_of(choice, {})[0] for choice in (name, whole, *of_kagent)} == {whole}
@@ -90,8 +92,8 @@ PLACED = {"endpoint": "http://p", "base_url": "http://b", "api_version": "v2"}
 def test_a_clouds_place_is_looked_for_in_order(
     choice: Any, environ: dict[str, str], arguments: tuple[str, ...]
 ):
-    """Endpoints, versions, regions and projects come from the configuration, then from the cloud's
-    own variables.
+    """Endpoint, version, region and project come from the configuration, then from the cloud's own
+    variables.
     """
     _, told = route_of(choice if isinstance(choice, str) else config(**choice), environ)
     assert {*told.values()} == {*arguments}
@@ -99,7 +101,7 @@ def test_a_clouds_place_is_looked_for_in_order(
 
 @pytest.mark.parametrize("choice", [config(provider="azure_openai", model="m"), "azure/m"])
 def test_azure_without_an_endpoint_is_refused(choice: str | EmbeddingConfig):
-    """The error names where Azure's endpoint is looked for."""
+    """Azure without an endpoint is refused, with the places to set it."""
     with pytest.raises(ConfigurationError, match="set base_url or AZURE_OPENAI_ENDPOINT"):
         route_of(choice, {})
 
@@ -116,5 +118,5 @@ def test_azure_without_an_endpoint_is_refused(choice: str | EmbeddingConfig):
     ],
 )
 def test_bare_names_get_their_provider(given: str, environ: dict[str, str], expected: str):
-    """A bare name gets the provider it is known by, Vertex AI where the environment says so."""
+    """A bare name gets its usual provider, or Vertex AI if the environment says so."""
     assert qualified(given, environ) == expected

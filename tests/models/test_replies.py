@@ -1,4 +1,4 @@
-"""From a model's text to the wanted object."""
+"""Parse a model's text into the requested object."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Lenient(BaseModel):
     ],
 )
 def test_the_replys_own_json_is_taken(text: str):
-    """The answer is found in a reply whatever thoughts, fences or remarks stand around it."""
+    """The answer is found among thoughts, fences and remarks."""
     assert parse_answer(text, Facts).facts == ["likes tea"]
 
 
@@ -113,14 +113,14 @@ TRUNCATED = [
 
 @pytest.mark.parametrize("text", [*REFUSALS, *FOREIGN])
 def test_what_is_not_the_models_own_answer_is_none(text: str | None):
-    """A refusal, an example, a quotation or a foreign shape is never taken for an answer."""
+    """A refusal, example, quotation or foreign shape is never taken for an answer."""
     with pytest.raises(ModelError):
         parse_answer(text, Facts)
 
 
 @pytest.mark.parametrize("text", TRUNCATED)
 def test_a_truncated_answer_is_no_answer(text: str):
-    """Nothing that a cut answer holds is taken, and the error says that it was cut."""
+    """Nothing of a truncated answer is used, and the error says that it was cut."""
     with pytest.raises(TruncatedAnswer):
         parse_answer(text, Facts)
 
@@ -137,24 +137,24 @@ def cuts(whole: str) -> list[str]:
     ],
 )
 def test_wherever_an_answer_is_cut_it_is_no_answer(cut: str):
-    """An answer that was cut off is refused as a whole, wherever the cut is."""
+    """An answer truncated at any point is refused as a whole."""
     with pytest.raises(ModelError):
         parse_answer(cut, Facts)
 
 
 def test_line_breaks_inside_strings_are_kept():
-    """A raw line break inside a string spoils no answer, and stays."""
+    """A raw line break inside a string is accepted and kept."""
     assert parse_answer('{"facts": ["two\nlines"]}', Facts).facts == ["two\nlines"]
 
 
 def test_an_empty_list_that_was_said_is_an_answer():
-    """An empty list that the model gave is an answer, not a failure."""
+    """A model's empty list is an answer, not a failure."""
     assert parse_answer('{"facts": []}', Facts).facts == []
     assert parse_answer("[]", Facts).facts == []
 
 
 def test_a_list_serves_at_a_sessions_end_too():
-    """A list of facts is an answer where only the facts must be there."""
+    """A bare list of facts is an answer if only the facts are required."""
     found = parse_answer('[{"text": "Likes tea."}, "Has a dog."]', ExtractedSession)
     assert [fact.text for fact in found.facts] == ["Likes tea.", "Has a dog."]
     for foreign in ("[1]", '[{"memory": "Likes tea."}]', '[["Likes tea."]]'):
@@ -164,20 +164,20 @@ def test_a_list_serves_at_a_sessions_end_too():
 
 @pytest.mark.parametrize("text", ["{}", '{"error": "I am not allowed to"}', "[]", '["a"]'])
 def test_a_foreign_object_is_no_empty_answer(text: str):
-    """An object without any wanted field never passes for an empty answer."""
+    """An object without any requested field is not an empty answer."""
     with pytest.raises(ModelError, match="not JSON that fits Lenient"):
         parse_answer(text, Lenient)
 
 
 def test_an_error_does_not_repeat_what_the_model_said():
-    """The error about a reply holds nothing of its text."""
+    """The error about a reply contains nothing of its text."""
     with pytest.raises(ModelError) as caught:
         parse_answer("the user's card is 4111", Facts)
     assert "4111" not in str(caught.value)
 
 
 def test_the_prompt_in_words_shows_the_schema():
-    """The prompt comes first, and the schema after it."""
+    """The schema in words follows the prompt."""
     text: Any = json_prompt("What is known of {user}?", Facts)
     assert text.startswith("What is known of {user}?\n")
     assert '"facts"' in text
@@ -197,7 +197,7 @@ def test_tags_and_brackets_inside_texts_are_texts():
 
 
 def test_half_a_character_is_replaced():
-    """Half a character becomes the replacement character."""
+    """A lone surrogate becomes the replacement character."""
     text = r'{"facts": ["half of \ud83e", "whole \ud83e\udde0", "a literal \\ud83e"]}'
     assert parse_answer(text, Facts).facts == [
         "half of \ufffd",
@@ -208,13 +208,13 @@ def test_half_a_character_is_replaced():
 
 @pytest.mark.parametrize("answer", [{(1, 2): "x"}, {"facts": [object()]}, {"facts": [10**5000]}])
 def test_what_json_cannot_hold_is_no_answer(answer: Any):
-    """An object of a user's model that is no JSON is refused as a foreign answer is."""
+    """An answer of a user's model that is not JSON is refused like a foreign shape."""
     with pytest.raises(ModelError, match="does not fit Facts"):
         shaped(answer, Facts, "The model m")
 
 
 async def test_a_long_reply_is_read_beside_the_event_loop():
-    """The event loop goes on while a long reply is read."""
+    """A long reply is parsed off the event loop."""
     said = [f"fact number {number}" for number in range(60_000)]
     reply = json.dumps({"facts": said})
 

@@ -1,6 +1,4 @@
-"""Rerankers through the real LiteLLM against a provider on loopback, and through objects of
-users.
-"""
+"""Rerankers through the real LiteLLM against a provider on loopback, and through user objects."""
 
 from __future__ import annotations
 
@@ -41,7 +39,7 @@ def at(provider: Loopback, seconds: float = 60) -> Reranker:
 async def test_scores_come_in_the_order_of_the_documents(
     provider: Loopback, model: str, base: str, path: str
 ):
-    """Scores stand in the order of the documents, though a provider sorts by relevance."""
+    """Scores are in the order of the documents, although a provider sorts them by relevance."""
     reranker = opened({"model": model, "api_base": getattr(provider, base)})
     assert await reranker.rerank("tea milk", DOCUMENTS) == [0.0, 0.5, 1.0]
     (request,) = provider.requests
@@ -64,7 +62,7 @@ UNSCORED = [{"index": number, "relevance_score": float("nan")} for number in (0,
     ],
 )
 async def test_a_failure_is_a_model_error_at_once(provider: Loopback, step: Any):
-    """A reranker that fails, or does not score each document once, is asked once, and its error
+    """A reranker that fails, or does not score each document once, is called once, and its error
     names the model.
     """
     provider.plan(step)
@@ -74,5 +72,5 @@ async def test_a_failure_is_a_model_error_at_once(provider: Loopback, step: Any)
 
 
 async def test_any_object_with_rerank_serves(provider: Loopback):
-    """An object with `rerank` serves as a reranker, whatever numbers it returns."""
+    """An object with `rerank` serves as a reranker, with any type of number."""
     assert await opened(Given((1, 0.5, 2))).rerank("tea", DOCUMENTS) == [1.0, 0.5, 2.0]

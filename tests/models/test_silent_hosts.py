@@ -1,4 +1,4 @@
-"""Hosts that accept, read everything and answer nothing: every call ends within its bound."""
+"""Hosts that accept and read everything and never answer: every call ends within its time limit."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def _clients_hang_up() -> AsyncIterator[None]:
 
 @pytest.fixture
 def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The base URL of a host that swallows everything."""
+    """The base URL of a host that never answers."""
     for key in ("OPENAI_API_KEY", "COHERE_API_KEY", "JINA_AI_API_KEY"):
         monkeypatch.setenv(key, "not-a-key")
     with Relay() as relay:
@@ -56,7 +56,7 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 async def test_every_model_call_ends_within_its_bound(silent):
-    """A call of any kind of model ends as a ModelError."""
+    """A call of any kind of model ends in a ModelError."""
     base, embeddings = f"{silent}/v1", [f"{name}/any" for name in ("openai", "ollama")]
     config = EmbeddingConfig(provider="openai", model="any", base_url=base)
     embedders: list[Any] = [open_embedder(choice, SHORT) for choice in (*embeddings, config)]
@@ -77,7 +77,7 @@ async def test_every_model_call_ends_within_its_bound(silent):
 
 
 async def test_a_silent_server_of_ours_is_a_store_error(silent, monkeypatch):
-    """A server of memory that answers nothing is a StoreError, in time."""
+    """A memory server that never answers is a StoreError, in time."""
     monkeypatch.setattr("kagent_memory.remote.ANSWER_SECONDS", 0.5)
     start = time.monotonic()
     with pytest.raises(StoreError):

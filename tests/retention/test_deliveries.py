@@ -35,7 +35,7 @@ async def test_recalls_within_a_minute_write_little_of_the_log(postgres_uri: str
 
 
 async def test_no_delivery_is_lost_beside_searches_and_prunes(store_uri: str):
-    """No delivery is lost, however many search at once and whatever the prune does."""
+    """No delivery is lost during concurrent searches and prunes."""
     scopes = [Scope("acme", f"user {number}", "app") for number in range(3)]
     handed: Counter[str] = Counter()
     left = 6
@@ -83,7 +83,7 @@ async def test_a_late_delivery_extends_a_memory_before_the_prune(store_uri: str)
 
 
 async def test_deliveries_outlast_a_database_that_hangs(monkeypatch: pytest.MonkeyPatch):
-    """Deliveries outlast a database that takes none for a while, and a drain that ends before."""
+    """Deliveries survive a database that hangs for a while, and a drain that ends before."""
     async with await opened() as memories:
         [id] = await memories.add(ADA, ["Ada rows on Mondays"])
         inner, pauses = memories.store.memories.count, [0.3]
@@ -104,7 +104,7 @@ async def test_deliveries_outlast_a_database_that_hangs(monkeypatch: pytest.Monk
 async def test_what_an_outage_holds_up_is_counted_after_it(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    """While the database is away a drain says so, and deliveries wait, counted when it is back."""
+    """During an outage a drain reports it and deliveries wait; afterwards they are counted."""
     monkeypatch.setattr("kagent_memory.retention.deliveries.GATHER_SECONDS", 0.05)
     async with await opened() as memories:
         [id] = await memories.add(ADA, ["Ada rows on Mondays"])
@@ -125,7 +125,7 @@ async def test_what_an_outage_holds_up_is_counted_after_it(
 async def test_who_drains_does_not_wait_for_more_deliveries_to_come(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    """A drain writes at once what would be written within the minute."""
+    """A drain writes pending deliveries at once, not at the end of their minute."""
     monkeypatch.setattr("kagent_memory.retention.deliveries.GATHER_SECONDS", 3600.0)
     async with await opened() as memories:
         [id] = await memories.add(ADA, ["Ada rows on Mondays"])
@@ -137,7 +137,7 @@ async def test_who_drains_does_not_wait_for_more_deliveries_to_come(
 
 
 async def test_a_caller_who_hangs_up_loses_no_delivery(monkeypatch: pytest.MonkeyPatch):
-    """Deliveries that were not written when an export was cancelled are written later."""
+    """Deliveries left unwritten by a cancelled export are written later."""
     monkeypatch.setattr("kagent_memory.retention.deliveries.SCOPES_AT_ONCE", 1)
     async with await opened() as memories:
         scopes = [Scope("acme", f"user {number}", "app") for number in range(3)]

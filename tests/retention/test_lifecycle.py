@@ -1,4 +1,4 @@
-"""Policies, how long memories live, and what the formulas of importance and age say of them."""
+"""Policies, the lives of memories, and the formulas of importance and age."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def aged(days: float, text: str = "x", *, used: Usage = Usage(), **values: Any) 
     ],
 )
 def test_a_policy_sets_what_nobody_sets(policy: Any, values: dict[str, Any]):
-    """Kagent's policy is the default; a policy sets what nobody else does."""
+    """A policy sets defaults of other settings, and the default policy is kagent's."""
     assert MemorySettings() == MemorySettings(policy="kagent")
     assert MemorySettings(policy=policy) == MemorySettings(policy=policy, **values)
 
@@ -54,14 +54,14 @@ def test_a_policy_sets_what_nobody_sets(policy: Any, values: dict[str, Any]):
     ],
 )
 def test_what_is_set_anywhere_counts_before_the_policy(query, environ, options, expected):
-    """Argument, URI and environment stand before the policy, wherever that is chosen."""
+    """An argument, the URI and the environment override the policy, wherever it is chosen."""
     named = {f"KAGENT_MEMORY_{name}": value for name, value in environ.items()}
     _, settings = compose(f"libsql:///x.db?{query}", None, options, named)
     assert (settings.policy, settings.ttl_days, settings.max_memories) == expected
 
 
 def test_another_policy_replaces_what_the_former_one_set():
-    """Another policy replaces what the former one set and nothing else."""
+    """Another policy replaces the defaults of the former one and nothing else."""
     given: dict[str, Any] = {"popular_after": 3, "half_life_days": 7}
     settings = MemorySettings(policy="tiers", **given).updated({"policy": "archive"})
     assert settings == MemorySettings(policy="archive", **given)
@@ -98,7 +98,7 @@ async def test_a_ttl_is_of_the_memory_its_tag_its_type_or_the_policy(store_uri: 
     ("given", "stored"), [(2.0, 1.0), (-1.0, 0.0), (float("nan"), 0.5), (0.3, 0.3)]
 )
 def test_importance_stays_within_0_to_1(given: float, stored: float):
-    """An importance beyond its bounds is stored as the nearest one; NaN as the default."""
+    """An importance out of range is clamped; NaN becomes the default."""
     assert aged(0, importance=given).importance == stored
 
 
@@ -149,12 +149,12 @@ def test_weights_count_by_their_proportions_and_must_make_sense():
     ],
 )
 def test_what_has_faded(memory: Memory, half_life: float, faded: bool):
-    """A memory fades once its importance, halved every half-life, is below 0.05."""
+    """A memory has faded once its importance, halved every half-life, is below 0.05."""
     assert has_faded(memory, now=START, half_life_days=half_life) is faded
 
 
 def test_the_least_important_go_first():
-    """The old, the unused and the misleading go first; of twins the other one is unique then."""
+    """Old, unused and misleading memories are evicted first; of two equal ones only one is."""
     memories = [
         aged(0, "new"),
         aged(60, "old"),

@@ -1,4 +1,4 @@
-"""A merge and the memories that it stands for go and come back together."""
+"""A merge is deleted and restored together with its originals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def opened(uri: str = "libsql:///:memory:", **more: Any) -> Memories:
 
 
 async def summed_up(memories: Memories, ids: Sequence[str]) -> str:
-    """Put a summary in the place of memories after 91 days; return its id."""
+    """Merge memories into a summary after 91 days; return its id."""
     later(memories, days=91)
     return await opening.merged(memories, ids, SUMMARY)
 
@@ -37,7 +37,7 @@ async def summed_up(memories: Memories, ids: Sequence[str]) -> str:
     ids=["faded", "capacity", "expired"],
 )
 async def test_what_a_prune_erases_takes_along_what_it_stands_for(part, store_uri):
-    """A summary that the prune erases goes with its originals, each named in the dry run."""
+    """A summary that the prune deletes goes with its originals, each named in the dry run."""
     async with await opened(store_uri, **part) as memories:
         ids = await memories.add(ADA, episodes(importance=0.4))
         summary = await summed_up(memories, ids)
@@ -55,7 +55,7 @@ async def test_what_a_prune_erases_takes_along_what_it_stands_for(part, store_ur
 
 
 async def test_what_was_replaced_stays_history_when_the_other_goes():
-    """The prune erases a faded memory without the one that it had replaced."""
+    """The prune deletes a faded memory without the one that it superseded."""
     async with await opened(half_life_days=30) as memories:
         [old] = await memories.add(ADA, ["Ada lives in Paris"])
         [new] = await memories.add(ADA, [Fact("Ada lives in Rome", importance=0.1)], replaces=old)
@@ -67,7 +67,7 @@ async def test_what_was_replaced_stays_history_when_the_other_goes():
 
 
 async def test_an_undo_of_a_merge_whose_part_has_expired_is_refused():
-    """A merge one of whose originals has expired stays."""
+    """A merge cannot be undone after one of its originals has expired."""
     async with await opened(policy="kagent", ttl_days=200) as memories:
         ids = await memories.add(ADA, [*episodes(ttl_days=100)[:1], *episodes()[1:]])
         merged = await summed_up(memories, ids)

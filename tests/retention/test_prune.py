@@ -1,4 +1,4 @@
-"""The prune: deletions, extensions and evictions, and the process that runs it."""
+"""The prune: deletions, extensions and evictions, and its background process."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_in_an_archive_nothing_goes_however_old(store_uri: str):
 
 
 async def test_a_prune_gives_each_memory_that_goes_with_its_reason(store_uri: str):
-    """A dry run and a prune name the same memories, each with the reason why it goes."""
+    """A dry run and a prune name the same memories, each with the reason of its deletion."""
     options = {"policy": "tiers", "max_memories": 4, "half_life_days": 100}
     async with await opened(store_uri, **options) as memories:
         facts = {
@@ -77,7 +77,9 @@ async def test_a_prune_gives_each_memory_that_goes_with_its_reason(store_uri: st
 
 
 async def test_a_prune_that_breaks_off_keeps_what_it_had_done(store_uri: str, monkeypatch: Any):
-    """Each scope is pruned in a transaction of its own, so that no writer waits for all."""
+    """Each scope is pruned in a transaction of its own, so that an interrupted prune keeps its
+    progress.
+    """
     scopes = sorted([ADA, GRACE], key=lambda scope: scope.id)
     async with await opened(store_uri) as memories:
         for scope in scopes:
@@ -96,7 +98,7 @@ async def test_a_prune_that_breaks_off_keeps_what_it_had_done(store_uri: str, mo
 
 
 async def test_a_prune_searches_no_scope_without_need(store_uri: str, monkeypatch: Any):
-    """A scope in which likeness decides about nothing is not searched."""
+    """A scope in which similarity decides nothing is not searched."""
     async with await opened(store_uri, policy="tiers", half_life_days=100) as memories:
         await memories.add(ADA, ["Ada sails", Fact("Grace paints", importance=0.05)])
         monkeypatch.delattr(type(memories.store.memories), "view")
@@ -107,7 +109,9 @@ async def test_a_prune_searches_no_scope_without_need(store_uri: str, monkeypatc
 
 @LEGS
 async def test_the_prune_evicts_from_scopes_that_hold_too_many(store_uri: str, embedder: Any):
-    """The least important of each scope that holds too many are evicted, and may come again."""
+    """The least important memories of each scope over its limit are evicted, and may be added
+    again.
+    """
     async with await opened(store_uri, embedding=embedder, max_memories=3) as memories:
         key = "The spare key is with Grace"
         ids = await memories.add(ADA, [*HOBBIES[:4], Fact(key, pinned=True)])
@@ -126,7 +130,7 @@ async def test_the_prune_evicts_from_scopes_that_hold_too_many(store_uri: str, e
 
 @LEGS
 async def test_what_is_said_twice_is_evicted_first(store_uri: str, embedder: Any):
-    """Of two memories that say the same, one is evicted before unique memories."""
+    """One of two memories that state the same is evicted before unique memories."""
     async with await opened(store_uri, embedding=embedder, max_memories=4) as memories:
         await memories.add(ADA, [*HOBBIES[:4], "The gateway restarts nightly, always"])
         assert await memories.prune() == Pruned(evicted=1)
@@ -136,7 +140,7 @@ async def test_what_is_said_twice_is_evicted_first(store_uri: str, embedder: Any
 async def test_a_scope_far_over_its_bound_is_brought_down_at_once(
     store_uri: str, monkeypatch: pytest.MonkeyPatch
 ):
-    """One prune brings a scope down to its bound, however far over it is."""
+    """One prune brings a scope down to its limit from any size."""
     monkeypatch.setattr(prune, "EXAMINED", 5)
     monkeypatch.setattr(prune, "PAGE", 16)
     by_success = ImportanceWeights(uniqueness=0.01)
@@ -150,7 +154,7 @@ async def test_a_scope_far_over_its_bound_is_brought_down_at_once(
 
 
 async def test_one_of_two_processes_prunes_in_the_background(store_uri: str):
-    """One process prunes, and nobody else until the period is over."""
+    """One process prunes, and no other until the period is over."""
     async with await opened(store_uri) as memories:
         await memories.add(ADA, HOBBIES)
     workers = [await opened(store_uri, max_memories=3, worker=True) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""Short-term memories stay in their session until they prove important."""
+"""Short-term memories are limited to their session until they prove important."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ TEA = "Ada drinks green tea at work"
 
 
 class Said:
-    """A provider that takes each message for a fact: JSON is the fact's fields, other text is its
-    text.
+    """A provider that makes each message a fact: JSON is read as the fact's fields, other text as
+    its text.
     """
 
     name = "said"
@@ -61,7 +61,7 @@ async def heard(
     role: Any = "user",
     ended: bool = False,
 ) -> None:
-    """Ingest what is said in a session, and let a minute pass."""
+    """Ingest messages of a session, and let a minute pass."""
     said = [
         Message(
             text=fact if isinstance(fact, str) else json.dumps(fact),
@@ -93,7 +93,7 @@ def parcels(numbers: range) -> set[str]:
 
 
 async def test_it_is_found_in_its_session_only_and_ends_with_its_hours(store_uri):
-    """A short-term memory answers its own session for 24 hours, and nobody else."""
+    """A short-term memory is found in its own session for 24 hours, and nowhere else."""
     async with await opened(store_uri, embedding=HashEmbedder()) as memories:
         [lasting] = await memories.add(ADA, ["Ada lives in Paris"])
         await heard(memories, "s1", TEA)
@@ -145,7 +145,7 @@ async def test_the_important_and_the_repeated_become_long_term(store_uri):
 
 
 async def test_what_somebody_saves_edits_or_pins_becomes_long_term(store_uri):
-    """A short-term memory that somebody saves, edits, pins or replaces is long term from then."""
+    """A short-term memory that a caller saves, edits, pins or replaces becomes long-term."""
     async with await opened(store_uri) as memories:
         await heard(memories, "s1", TEA, "Ada has a cat", "Ada plays chess", "Ada owns a boat")
         page = await memories.list(ADA, filter=Filter(**OWN))
@@ -168,9 +168,7 @@ async def test_what_somebody_saves_edits_or_pins_becomes_long_term(store_uri):
 
 
 async def test_a_promoted_memory_joins_its_long_term_equal():
-    """A promoted memory joins the long-term memory that says the same, even one that was added
-    meanwhile.
-    """
+    """A promoted memory joins an equal long-term memory, even one added meanwhile."""
     async with await opened() as memories:
         [other] = await memories.add(ADA, ["Ada drinks coffee"])
         await heard(memories, "s1", TEA)
@@ -200,7 +198,7 @@ async def test_a_session_is_searched_by_its_newest_50():
 
 
 def summing(prompt: str) -> Any:
-    """A model that learns each message, and sums a session up in its first and last line."""
+    """Learn each message, and summarize a session by its first and last line."""
     facts = re.findall(r"(?:user|tool): (.+)$", prompt, re.MULTILINE)
     earlier = re.search(r"<earlier>\n(.+)\n</earlier>", prompt, re.DOTALL)
     lines = earlier[1].split("\n") if earlier else []
@@ -209,7 +207,7 @@ def summing(prompt: str) -> Any:
 
 
 async def test_a_long_session_is_summed_up_again_and_again(store_uri):
-    """Each 25 memories of a session become a summary, which takes the place of the last one."""
+    """Each 25 memories of a session become a summary, which supersedes the last one."""
     async with await opened(store_uri, llm=ScriptedLlm(summing), summary=None) as memories:
         await heard(memories, "s1", *(f"Parcel {number} is blue" for number in range(25)))
         assert not await listed(memories)
@@ -230,7 +228,9 @@ async def test_a_long_session_is_summed_up_again_and_again(store_uri):
 
 @pytest.mark.parametrize("summary", [None, CompactionAwareSummary()], ids=["plain", "compaction"])
 async def test_a_summary_is_as_trusted_as_its_least_source(summary):
-    """One of a session in which a tool said something is the tool's, whatever its end says."""
+    """The summary of a session with output of a tool has the origin "tool", whatever its last
+    messages are.
+    """
     async with await opened(llm=ScriptedLlm(summing), summary=summary) as memories:
         await heard(memories, "s1", "The parcels are blue")
         await heard(memories, "s1", "Parcel 3 is red", role="tool")
@@ -239,7 +239,7 @@ async def test_a_summary_is_as_trusted_as_its_least_source(summary):
 
 
 async def test_a_session_that_ends_leaves_a_summary_with_its_sources():
-    """The events of a session are those of its summary."""
+    """The summary of a session has all events of the session as its sources."""
 
     def answer(prompt: str) -> Any:
         said = re.findall(r"user: (.+)$", prompt, re.MULTILINE)
@@ -255,7 +255,7 @@ async def test_a_session_that_ends_leaves_a_summary_with_its_sources():
 
 
 async def test_what_changes_what_is_known_is_long_term():
-    """A new value of a known slot is long term; a slot of the session alone is the session's."""
+    """A new value of a known slot is long-term; a slot of the session alone is short-term."""
     home = {"subject": "Ada", "attribute": "home"}
     mood = {"subject": "Ada", "attribute": "mood"}
     async with await opened() as memories:
@@ -272,7 +272,7 @@ async def test_what_changes_what_is_known_is_long_term():
 
 
 async def test_a_model_decides_about_short_term_memories_too():
-    """A model's *same* joins what two sessions said, and a session's summary is long term."""
+    """A model's NOOP joins facts of two sessions, and a session's summary is long-term."""
     texts = ("Ada drinks tea", "Ada is drinking tea")
 
     def answer(prompt: str) -> Any:
@@ -332,7 +332,7 @@ async def test_short_term_memories_outlast_the_setting(store_uri):
 
 
 async def test_forgetting_and_merging_know_them():
-    """Short-term memories are forgotten by their session or tag, and none is merged."""
+    """Short-term memories are forgotten by their session or tag, and never merged."""
     async with await opened() as memories:
         await heard(memories, "s1", TEA)
         await heard(memories, "s2", {"text": "Ada has a cat", "tags": ["pets"]})

@@ -1,5 +1,5 @@
-"""One adapter a door: save a text or list a user's texts over /api/v1, kagent's routes, the page,
-MCP and gRPC.
+"""One adapter per interface: save a text or list a user's texts over /api/v1, kagent's routes, the
+page, MCP and gRPC.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ WHY: Mapping[object, str] = {
 
 
 class Refused(Exception):
-    """A call that a door refused: why, and what the door said."""
+    """A refused call, with its reason and message."""
 
     def __init__(self, why: str, text: str) -> None:
         super().__init__(text)
@@ -45,14 +45,14 @@ class Refused(Exception):
 
 
 class HttpCaller:
-    """A caller over HTTP, with the headers that say who it is."""
+    """A caller over HTTP, with its identity in headers."""
 
     def __init__(self, http: httpx.AsyncClient, headers: Mapping[str, str]) -> None:
         self._http = http
         self._headers = {"cookie": "kagent_memory_csrf=own", **headers}
 
     async def send(self, path: str, user: str, **more: Any) -> httpx.Response:
-        """Send a request about a user, `GET` where there is nothing to send."""
+        """Send a request about a user; the default method without a body is `GET`."""
         named = ("agent_name", "user_id") if path.startswith("/api/memories") else ("app", "user")
         params: dict[str, str] = dict(zip(named, ("demo", user), strict=True))
         method, headers = "POST" if more else "GET", self._headers
@@ -64,13 +64,13 @@ class HttpCaller:
 
 
 class GrpcCaller:
-    """A caller over gRPC, with the metadata that says who it is."""
+    """A caller over gRPC, with its identity in metadata."""
 
     def __init__(self, channel: grpc.aio.Channel, metadata: Mapping[str, str] = {}) -> None:
         self._channel, self._metadata = channel, tuple(metadata.items())
 
     async def call(self, method: str, **fields: Any) -> dict[str, Any]:
-        """Call a method with the fields of its request; return those of its answer."""
+        """Call a method with the fields of its request; return the fields of its answer."""
         takes, gives = methods()[method]
         ask = self._channel.unary_unary(
             f"/{SERVICE}/{method}", takes.SerializeToString, gives.FromString
@@ -133,8 +133,8 @@ DOORS: Mapping[str, Any] = {
 
 @asynccontextmanager
 async def at_door(door: str, memories: Memories, access: Access = Access()) -> AsyncIterator[Any]:
-    """Serve memories at one door; give a function that saves a text there, or returns the texts of
-    a user.
+    """Serve memories at one interface; return a function that saves a text there, or lists the
+    texts of a user.
     """
 
     async def use(headers: Mapping[str, str] = {}, *, text: str = "", user: str = "ada") -> Any:
@@ -155,7 +155,7 @@ async def at_door(door: str, memories: Memories, access: Access = Access()) -> A
 async def served_channel(
     memories: Memories, access: Access = Access()
 ) -> AsyncIterator[tuple[grpc.aio.Channel, int]]:
-    """Serve memories over gRPC; give a channel to them, and their port."""
+    """Serve memories over gRPC; yield a channel and the port."""
     admission = Admission(access, lambda: memories)
     options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
     async with (
@@ -166,6 +166,6 @@ async def served_channel(
 
 
 def contents(text: str) -> list[str]:
-    """Return the texts of the memories that a list of the page shows."""
+    """Return the texts of the memories in a list of the page."""
     found = re.findall(r'<a class="text"[^>]*>(.*?)</a>', text, re.DOTALL)
     return [html.unescape(re.sub("</?mark>", "", text)) for text in found]

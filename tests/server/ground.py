@@ -1,4 +1,4 @@
-"""The ground of server tests: a clock that is set, memories in a real database, a client, a live
+"""Shared fixtures of server tests: a settable clock, memories in a real database, a client, a live
 server.
 """
 
@@ -29,7 +29,7 @@ START = datetime(2026, 3, 1, 12, 0, 0, 123450, tzinfo=UTC)
 
 
 class Clock:
-    """The time, as the test sets it."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.now = START
@@ -49,13 +49,13 @@ def client_of(
 
 
 async def bearing(memories: Memories, **bound: Any) -> dict[str, str]:
-    """Return the header of a new token, which is bound as `Tokens.create` is told."""
+    """Return the header of a new token; the arguments are those of `Tokens.create`."""
     secret, _ = await memories.tokens.create(**bound)
     return {"authorization": f"Bearer {secret}"}
 
 
 async def dead_letter(memories: Memories, scope: Scope, now: datetime) -> str:
-    """Leave a job that no retry mends, and return its id."""
+    """Leave a job that no retry repairs, and return its id."""
     job = a_job(scope, now=now)
     await memories.store.enqueue([job])
     claimed: Any = await memories.store.queue.claim("tests", now=now, lease_seconds=5)
@@ -64,7 +64,7 @@ async def dead_letter(memories: Memories, scope: Scope, now: datetime) -> str:
 
 
 def axis(number: int, tilt: float = 0.0) -> list[float]:
-    """A unit vector along one of 768 axes, tilted towards the last one."""
+    """Return a unit vector along one of 768 axes, tilted towards the last one."""
     vector = np.zeros(768)
     vector[number], vector[767] = np.cos(tilt), np.sin(tilt)
     return vector.tolist()
@@ -127,7 +127,7 @@ def served(
 
 
 def let_in(server: str, uri: str, may: bool) -> None:
-    """Lets connections to a database in, or none, and ends those that are open."""
+    """Allow or refuse new connections to a database, and close open ones."""
     name = urlsplit(uri).path.lstrip("/")
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS {str(may).lower()}".encode())

@@ -47,8 +47,8 @@ async def test_a_call_that_does_not_fit_is_refused_by_name(
     status: int,
     named: str,
 ):
-    """An error is problem+json with its family, names what does not fit, echoes nothing, and
-    nothing is done; the description says which fields there are.
+    """An invalid call has no effect and gets problem+json, which names its family and the field
+    without its value; OpenAPI lists the fields.
     """
     [id] = await added(client, {"text": "Ada likes tea", "tags": ["tea"]})
     answer = await client.request(method, f"/api/v1{path}", json=body)

@@ -1,4 +1,4 @@
-"""Authentication, and the memories that each caller reaches."""
+"""Authentication, and the memories within reach of each caller."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def test_without_auth_another_machine_is_refused(memories: Memories, addre
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"])
 async def test_without_auth_only_loopback_names_are_answered(memories: Memories, address: str):
-    """No web page reaches the server by a name of its own."""
+    """Without auth, a web page cannot reach the server by a host name of its own."""
     async with called_from(memories, address) as own:
         assert (await own.get(INFO)).status_code == 200
         for host in ("evil.example", "localhost.evil.example", "", "[", "10.0.0.7"):
@@ -70,7 +70,7 @@ async def test_without_auth_only_loopback_names_are_answered(memories: Memories,
 async def test_a_guarded_server_answers_nobody_unknown(
     memories: Memories, clock: Clock, headers: dict[str, str]
 ):
-    """Without a token that holds, nothing is answered but health and the way to log in."""
+    """Without a valid token, a guarded server answers only health checks and the login."""
     async with client_of(memories, clock, GUARDED) as client:
         api = await client.get(f"/api/v1/memories{ADA}", headers=headers)
         assert (api.status_code, api.headers["www-authenticate"]) == (401, "Bearer")
@@ -89,9 +89,7 @@ async def test_a_guarded_server_answers_nobody_unknown(
 
 
 async def test_what_is_not_the_callers_is_404_at_every_route(memories: Memories, clock: Clock):
-    """A user's token is answered 404 for what it is not bound to, by verbs and pages, and writes
-    nothing.
-    """
+    """A user's token gets 404 for foreign scopes, from verbs and pages, and writes nothing."""
     [own] = await memories.add(Scope("", "ada", "demo"), ["a secret of ada"])
     [theirs] = await memories.add(Scope("", "bob", "demo"), ["a secret of bob"])
     csrf = {"csrf": "own"}
@@ -122,7 +120,7 @@ async def test_what_is_not_the_callers_is_404_at_every_route(memories: Memories,
 
 
 async def test_a_bound_caller_finds_only_its_scopes_and_jobs(memories: Memories, clock: Clock):
-    """Among scopes and jobs of many, a token sees those it is bound to, without payloads."""
+    """A token sees only its own scopes and jobs, without payloads."""
     others = [Scope("", f"aaa {number}", "a") for number in range(20)]
     mine = [Scope("", "zoe", "z"), Scope("acme", "zoe", "a"), Scope("acme", "ada", "z")]
     heavy = {"messages": [{"text": "x" * 1000, "event_id": "e"}]}
@@ -142,7 +140,7 @@ async def test_a_bound_caller_finds_only_its_scopes_and_jobs(memories: Memories,
 
 
 async def test_only_an_operators_token_crosses_tenants(memories: Memories, clock: Clock):
-    """An operator's token opens every tenant and the verbs that cross them; no other does."""
+    """Only an operator's token opens every tenant and the verbs that cross tenants."""
     crossing = (
         ("POST", "/api/v1/prune", {}),
         ("GET", "/api/v1/check", None),
@@ -159,7 +157,7 @@ async def test_only_an_operators_token_crosses_tenants(memories: Memories, clock
 
 
 async def test_every_scope_of_a_search_must_be_the_callers(memories: Memories, clock: Clock):
-    """A search of scopes of which one is not the caller's is answered with nothing but 404."""
+    """A search with one foreign scope gets 404 and no hits."""
     own, shop, team = (
         Scope("acme", *names) for names in (("ada", "demo"), ("ada", "shop"), ("team", "demo"))
     )
@@ -200,7 +198,9 @@ async def test_every_scope_of_a_search_must_be_the_callers(memories: Memories, c
 
 
 async def test_headers_of_a_proxy_count_only_with_the_flag(memories: Memories, clock: Clock):
-    """A proxy's word binds a caller to a user, or to an agent, whose name kagent spells twice."""
+    """A proxy's headers bind a caller to a user or agent, whose name has two spellings in kagent,
+    if they are enabled.
+    """
     listed = "/api/memories?agent_name={}&user_id=bob".format
     hyphens = {"x-agent-name": "my-agent"}
     cases = [
@@ -231,7 +231,7 @@ async def test_headers_of_a_proxy_count_only_with_the_flag(memories: Memories, c
 async def test_a_proxy_names_users_in_any_script(
     memories: Memories, clock: Clock, name: str, encoding: str
 ):
-    """A name of the proxy's is read in UTF-8, or else in Latin-1, and compared whole."""
+    """A proxy's user name is read as UTF-8, else as Latin-1, and compared whole."""
     async with client_of(memories, clock, PROXIED) as proxy:
         headers = {b"x-user-id": name.encode(encoding)}
         for user, status in ((name, 200), (name + "x", 404)):

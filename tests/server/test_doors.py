@@ -1,4 +1,4 @@
-"""Rules that hold at every door: the memories that a caller reaches, and the words of a failure."""
+"""Rules for every interface: the reachable memories, and messages of failures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AWAY = {
 
 
 async def refused(call: Any, why: str) -> str:
-    """Return what a door says that refuses a call for this reason."""
+    """Return the message of an interface that refuses a call for this reason."""
     with pytest.raises(Refused) as told:
         await call
     assert told.value.why == why, told.value
@@ -33,8 +33,8 @@ async def refused(call: Any, why: str) -> str:
 
 
 async def test_a_token_opens_its_own_memories_at_every_door(memories: Memories, door: str):
-    """Each door wants a token that holds, or a trusted proxy's word, and finds nothing of others:
-    neither another user's memories nor those of the same names in another tenant.
+    """Every interface requires a valid token or a trusted proxy's header, and shows neither other
+    users' memories nor those of the same names in another tenant.
     """
     secret, record = await memories.tokens.create()
     await memories.store.tokens.drop(record.id)
@@ -58,7 +58,7 @@ async def test_a_token_opens_its_own_memories_at_every_door(memories: Memories, 
 
 
 async def test_a_store_that_is_away_is_told_at_every_door(memories: Memories, door: str):
-    """A store that cannot be reached is the server's trouble, and never an empty list."""
+    """An unavailable store is a server error, never an empty list."""
     async with at_door(door, memories) as use:
         await memories.store.close()
         for call, verb in ((use(text="tea"), "save"), (use(), "list")):
@@ -68,7 +68,9 @@ async def test_a_store_that_is_away_is_told_at_every_door(memories: Memories, do
 async def test_a_defect_is_told_without_what_somebody_wrote(
     memories: Memories, door: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    """A defect is answered in the door's form; the log says where it arose, not its words."""
+    """A defect is reported in the interface's format; the log has its place in the code, but no
+    content.
+    """
 
     async def broken(*args: Any, **options: Any) -> Any:
         raise RuntimeError(WORDS)

@@ -1,4 +1,4 @@
-"""Requests that the OpenAPI allows: none may bring the server down."""
+"""Requests that the OpenAPI allows cause no server error."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def address() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def connection() -> Iterator[requests.Session]:
-    """One connection for all examples; a new one for each took most of their time."""
+    """One connection for all examples: a new one for each took most of the time."""
     with requests.Session() as made:
         made.trust_env = False
         yield made
@@ -42,7 +42,7 @@ OPENAPI = create_app(opened).openapi()
 
 @pytest.fixture(scope="module")
 def schema() -> Any:
-    """The OpenAPI as schemathesis reads it, which every process of a run need not import."""
+    """The OpenAPI schema of schemathesis, imported only by processes that need it."""
     package("schemathesis")
     import schemathesis
 

@@ -1,4 +1,4 @@
-"""kagent's contract over gRPC: its messages, what bounds its calls, and health."""
+"""kagent's contract over gRPC: messages, limits of calls, and health."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def refused(call: Any, code: grpc.StatusCode, text: str = "") -> None:
 
 
 def test_the_descriptors_are_those_of_the_contract(tmp_path: Path):
-    """The server reads messages by the descriptors that protoc makes of the contract."""
+    """The server's descriptors equal those that protoc makes from the contract."""
     include, made = Path(grpc_tools.__file__).parent / "_proto", tmp_path / "made.binpb"
     words = [f"-I{CONTRACT.parent}", f"-I{include}", f"--descriptor_set_out={made}", CONTRACT.name]
     assert protoc.main(["protoc", *words]) == 0
@@ -69,7 +69,7 @@ def test_the_descriptors_are_those_of_the_contract(tmp_path: Path):
 
 
 async def test_what_is_added_is_found_listed_and_deleted(client: GrpcCaller, clock: Clock):
-    """The five methods do what they do over HTTP, with times and metadata as protobuf has them."""
+    """The five methods do the same as over HTTP, with protobuf times and metadata."""
     metadata = {"source": "explicit_save", "count": 3, "nested": {"list": [1, "two", None, True]}}
     memory = item("Ada likes tea.", metadata=metadata, ttl_days=3)
     answers = [await client.call("AddSession", memory=memory) for _ in range(2)]
@@ -88,7 +88,7 @@ async def test_what_is_added_is_found_listed_and_deleted(client: GrpcCaller, clo
 
 
 async def test_odd_input_is_invalid_and_harms_nobody(client: GrpcCaller, channel: grpc.aio.Channel):
-    """A name or metadata that is too long, infinity, and what is no message are refused."""
+    """An overlong name or metadata, infinity, and bytes that are no message are refused."""
     assert await added(client, item("")) == 1
     await refused(listed(client, user_id="x" * 1025), INVALID, "at most 1024")
     long = item("x", metadata={"k": "x" * 1_100_000})
@@ -109,7 +109,7 @@ async def test_odd_input_is_invalid_and_harms_nobody(client: GrpcCaller, channel
 async def test_a_list_that_is_too_long_for_a_message_says_so(
     client: GrpcCaller, monkeypatch: pytest.MonkeyPatch
 ):
-    """A list that no message holds is refused with the advice to use HTTP."""
+    """A list too long for a message is refused with the advice to use HTTP."""
     monkeypatch.setattr(grpc_service, "MAX_ANSWER_BYTES", 2_000)
     await added(client, *(item(f"{n} " + "x" * 500, axis(n)) for n in range(5)))
     await refused(listed(client), EXHAUSTED, "list them over HTTP")

@@ -1,4 +1,4 @@
-"""kagent's HTTP contract, by table: paths, status codes, texts, limits, times, names, order. On
+"""kagent's HTTP contract as tables: paths, status codes, texts, limits, times, names and order, on
 both databases.
 """
 
@@ -38,7 +38,7 @@ SIXTEEN = "vector must have exactly 768 dimensions, got 16"
 
 @pytest.fixture
 def uri(request: pytest.FixtureRequest) -> str:
-    """A new store's URI: of a file in memory, unless a test asks for another fixture's."""
+    """The URI of a new store: a file in memory, unless a test requests another fixture's."""
     name = getattr(request, "param", "")
     return request.getfixturevalue(name) if name else "libsql:///:memory:"
 
@@ -175,7 +175,7 @@ async def test_odd_bodies_are_read_as_in_go(
 async def test_a_memory_lives_15_days_or_as_long_as_it_says(
     client: httpx.AsyncClient, clock: Clock, ttl: int | None, expires: int
 ):
-    """A TTL that is no positive number means the server's."""
+    """A memory lives by its TTL; a TTL that is no positive number means the server's default."""
     given: dict[str, Any] = {} if ttl is None else {"ttl_days": ttl}
     await saved(client, item(**given))
     clock.forward(days=expires, seconds=-1)
@@ -201,8 +201,8 @@ async def test_a_memory_lives_15_days_or_as_long_as_it_says(
 async def test_search_gives_the_nearest_first_and_as_many_as_asked(
     client: httpx.AsyncClient, asked: dict[str, Any], rows: int
 ):
-    """Hits come by cosine, five unless a positive limit says otherwise; of these a floor lets in
-    what reaches it, and 0 is no floor.
+    """Hits are ordered by cosine, five unless a positive limit is set; a floor drops lower ones,
+    and 0 means no floor.
     """
     await saved(client, *[item(f"tilt {n}", axis(0, n * 0.4)) for n in (3, 1, 6, 0, 2, 5, 4)])
     answer = await found(client, **asked)
@@ -215,7 +215,7 @@ async def test_search_gives_the_nearest_first_and_as_many_as_asked(
 async def test_only_what_was_handed_over_counts_and_orders_the_list(
     client: httpx.AsyncClient, memories: Memories
 ):
-    """A hit that the floor kept back does not count as delivered."""
+    """A hit below the floor does not count as delivered."""
     near, far = await saved(client, item("near", axis(0)), item("far", axis(0, 1.5)))
     for _ in range(2):
         assert len(await found(client, limit=2, min_score=0.5)) == 1
@@ -252,7 +252,7 @@ async def test_an_agent_name_covers_its_underscored_form(
 
 
 async def test_list_shows_what_agents_of_ours_learnt(client: httpx.AsyncClient, memories: Memories):
-    """The list shows memories without kagent's vectors too; the search finds none of them."""
+    """The list includes memories without kagent's vectors; the search finds none of them."""
     await memories.add(Scope("", "ada", "shop__NS__my_agent"), ["learnt by keywords"])
     await saved(client, item("stored by kagent"))
     assert {memory["content"] for memory in await listed(client)} == {

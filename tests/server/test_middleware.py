@@ -1,5 +1,5 @@
-"""Bounds of what one caller holds of a server or sends it: requests, bytes, time; health whatever
-the load; and no content in answers or logs.
+"""Limits per caller (requests, bytes, time), health under any load, and no content in answers or
+logs.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def address() -> Iterator[str]:
 async def test_another_site_can_write_nothing(
     client: httpx.AsyncClient, headers: dict[str, str], path: str
 ):
-    """A browser's request for another site is refused at every door."""
+    """A browser's cross-site request is refused at every interface."""
     answer = await client.post(
         path, content="{}", headers={"content-type": "text/plain", **headers}
     )
@@ -72,7 +72,7 @@ async def test_another_site_can_write_nothing(
 
 
 async def test_a_form_needs_the_secret_of_its_cookie(client: httpx.AsyncClient):
-    """A form of the page is taken only with the secret of a cookie that no script reads."""
+    """A form of the page is accepted only with the secret of an HttpOnly cookie."""
     refused = await client.post(FORM, data={"content": "x"})
     assert refused.status_code == 400
     cookie = refused.headers["set-cookie"].lower()
@@ -85,7 +85,7 @@ async def test_a_form_needs_the_secret_of_its_cookie(client: httpx.AsyncClient):
 
 
 async def test_every_answer_forbids_scripts_frames_and_caches(client: httpx.AsyncClient):
-    """The policy of every answer lets no script run and no other page frame it."""
+    """The headers of every answer forbid scripts, framing and caching."""
     for path in ("/", "/nothing", "/api/v1/info"):
         headers = (await client.get(path)).headers
         policy = headers["content-security-policy"]
@@ -103,7 +103,7 @@ async def test_every_answer_forbids_scripts_frames_and_caches(client: httpx.Asyn
 async def test_a_long_body_is_413_with_and_without_its_length(
     memories: Memories, clock: Clock, path: str
 ):
-    """A body over the bound is refused at every door, also when its length is not told."""
+    """A body over the limit is refused at every interface, also without a declared length."""
 
     async def pieces() -> AsyncIterator[bytes]:
         for _ in range(20):
@@ -157,7 +157,7 @@ HOSTILE: dict[str, tuple[str, Callable[[], Any], int]] = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_too_much_is_refused_and_holds_nobody_up(address: str, name: str):
-    """However hostile a body, it holds the server up for seconds at most, and is not given back."""
+    """A hostile body blocks the server for seconds at most, and is not quoted."""
     path, make, status = HOSTILE[name]
     given = make()
     raw = given if isinstance(given, bytes) else json.dumps(given).encode()
@@ -173,7 +173,7 @@ def test_too_much_is_refused_and_holds_nobody_up(address: str, name: str):
 
 
 class Held:
-    """A route whose calls wait until the test lets them go."""
+    """A route whose calls wait until the test releases them."""
 
     def __init__(self) -> None:
         self.begun = threading.Semaphore(0)
@@ -196,7 +196,9 @@ def held() -> Held:
 
 @pytest.fixture
 async def many(held: Held, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[httpx.AsyncClient]:
-    """A client with any number of connections to a server with few slots and the held route."""
+    """Yield a client with unlimited connections to a server with few slots and the waiting
+    route.
+    """
     monkeypatch.setattr(auth, "MAX_RUNNING", 32)
     monkeypatch.setattr(auth, "MAX_OPEN", 8)
     server = served(_opened, Access(trusted_proxy=True), routes={"/held": held.answer})
@@ -215,7 +217,7 @@ def asked(client: httpx.AsyncClient, user: str, content: bytes = b"") -> asyncio
 
 
 async def test_requests_of_one_caller_are_bounded(held: Held, many: httpx.AsyncClient):
-    """A caller's requests beyond the bound get 429; an eighth of the slots is one caller's."""
+    """Requests of one caller beyond an eighth of the slots get 429."""
     greedy = [asked(many, "greedy") for _ in range(9)]
     refused, _ = await asyncio.wait(greedy, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE)
     [answer] = [task.result() for task in refused]
@@ -231,7 +233,7 @@ async def test_requests_of_one_caller_are_bounded(held: Held, many: httpx.AsyncC
 
 
 async def test_long_searches_of_one_caller_take_turns(held: Held, many: httpx.AsyncClient):
-    """Of a caller's long requests one is worked on at a time; short ones and others' go on."""
+    """One long request per caller runs at a time; short ones and other callers' go on."""
     greedy = [asked(many, "greedy", b"a word " * 1_000) for _ in range(4)]
     assert await held.begins()
     assert not await held.begins(within=0.3)
@@ -244,7 +246,7 @@ async def test_long_searches_of_one_caller_take_turns(held: Held, many: httpx.As
 
 
 async def test_health_is_told_when_no_other_request_has_a_turn(held: Held, many: httpx.AsyncClient):
-    """Health checks are answered while the requests of many callers fill every slot."""
+    """Health checks are answered while requests of many callers fill every slot."""
     calls = [asked(many, f"user {number % 10}") for number in range(90)]
     refused, _ = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE)
     assert {task.result().status_code for task in refused} == {429}
@@ -255,7 +257,7 @@ async def test_health_is_told_when_no_other_request_has_a_turn(held: Held, many:
 
 
 def test_half_sent_bodies_leave_room_for_others():
-    """Bodies that never end hold their own caller's share alone."""
+    """Unfinished bodies occupy only their own caller's share."""
     with ExitStack() as stack:
         address = stack.enter_context(served(_opened, Access(trusted_proxy=True)))
         for _ in range(100):
@@ -272,7 +274,7 @@ def test_half_sent_bodies_leave_room_for_others():
     ["Content-Length: 100000\r\n\r\n[1,2,", "Transfer-Encoding: chunked\r\n\r\n5\r\n[1,2,\r\n"],
 )
 def test_a_call_ends_in_time(address: str, monkeypatch: pytest.MonkeyPatch, framing: str):
-    """A body that does not come is waited for no longer than a call may take."""
+    """A call ends at its time limit if its body does not arrive."""
     monkeypatch.setattr(middleware, "CALL_SECONDS", 1.0)
     with closing(connected(address)) as connection:
         connection.sendall((POST + framing).encode())
@@ -280,7 +282,9 @@ def test_a_call_ends_in_time(address: str, monkeypatch: pytest.MonkeyPatch, fram
 
 
 def test_answers_do_not_wait_for_acknowledgements(address: str) -> None:
-    """A kept connection answers in milliseconds: the body does not wait for the head's receipt."""
+    """A kept-alive connection answers in milliseconds: the body does not wait for the head's
+    acknowledgement.
+    """
     with httpx.Client(base_url=address) as client:
         client.get("/healthz")
         seconds = min(client.get("/healthz").elapsed.total_seconds() for _ in range(10))
@@ -291,7 +295,7 @@ def test_answers_do_not_wait_for_acknowledgements(address: str) -> None:
 
 
 async def test_logs_hold_no_content(client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture):
-    """Nothing that a caller says or searches for is logged."""
+    """Neither content nor queries of a caller are logged."""
     caplog.set_level(logging.DEBUG)
     await client.post(SAVE, json=item("the launch code is 0000"))
     await client.post("/api/memories/search", json={**item(), "vector": axis(0)})

@@ -1,4 +1,4 @@
-"""The page as HTTP answers: what it shows, what its forms do, and what it refuses."""
+"""The page over HTTP: its content, the effect of its forms, and refusals."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def link_named(text: str, name: str) -> str:
 async def test_pages_tell_their_total_and_lead_on_and_back(
     client: httpx.AsyncClient, memories: Memories, clock: Clock
 ):
-    """A page of the list has 25 memories; links lead to the next and to the first, as filtered."""
+    """A page of the list shows 25 memories, with links to the next and first page that keep the
+    filter.
+    """
     for number in range(60):
         clock.forward(seconds=1)
         await memories.add(
@@ -72,7 +74,7 @@ async def test_pages_tell_their_total_and_lead_on_and_back(
 async def test_replaced_memories_are_reached_from_the_list(
     client: httpx.AsyncClient, memories: Memories
 ):
-    """Links lead from list and dashboard to what was replaced, which can be brought back."""
+    """List and dashboard link to superseded memories, which can be restored."""
     [old] = await memories.add(SCOPE, ["Ada likes tea"])
     assert "replaced</a>" not in (await client.get(f"/memories?{ADA}")).text
     await memories.add(SCOPE, ["Ada likes coffee"], replaces=old)
@@ -92,7 +94,7 @@ async def test_replaced_memories_are_reached_from_the_list(
 async def test_topics_and_tags_are_chosen_from_what_is_there(
     client: httpx.AsyncClient, memories: Memories
 ):
-    """The filters offer the labels of the scope with their counts, and keep what was chosen."""
+    """The filters offer the labels of the scope with their counts, and keep the selection."""
     label = 'a "b" <c>, & d'
     await memories.add(
         SCOPE, [Fact("one", topics=("tea", label), tags=("x",)), Fact("two", topics=("tea",))]
@@ -147,7 +149,7 @@ TYPED = {
 
 
 def form_of(text: str) -> dict[str, str]:
-    """Return what the edit form holds."""
+    """Return the values of the edit form."""
     form = text[text.index('<h2 id="edit">') :]
     found = dict(re.findall(r'<input name="(\w+)"[^>]*? value="([^"]*)"', form))
     [content] = re.findall(r"<textarea[^>]*>(.*?)</textarea>", form, re.DOTALL)
@@ -169,7 +171,7 @@ def form_of(text: str) -> dict[str, str]:
 async def test_a_failed_edit_keeps_what_was_typed(
     client: httpx.AsyncClient, memories: Memories, fields: dict[str, str], status: int, said: str
 ):
-    """An edit that does not fit changes nothing, says why, and keeps the form as it was typed."""
+    """An invalid edit changes nothing, gives the reason, and keeps the form as typed."""
     [id, _] = await memories.add(SCOPE, ["stored", "taken already"])
     edit = {"revision": "1", **TYPED}
     answer = await sent(client, f"/memories/{id}/edit?{ADA}", **{**edit, **fields})
@@ -189,7 +191,7 @@ async def test_a_failed_edit_keeps_what_was_typed(
 async def test_what_waits_is_confirmed_or_rejected_on_the_page(
     client: httpx.AsyncClient, memories: Memories
 ):
-    """Quarantined memories stand in a list of their own until they are confirmed or rejected."""
+    """Quarantined memories have a list of their own until they are confirmed or rejected."""
     path = f"/memories?{ADA}&show=waiting"
     first, second = await memories.add(
         SCOPE, [Fact(EVIL, origin="tool"), Fact("Two", origin="tool")]
@@ -213,7 +215,7 @@ async def test_what_waits_is_confirmed_or_rejected_on_the_page(
 async def test_memories_are_forgotten_by_conditions_after_a_look(
     client: httpx.AsyncClient, memories: Memories
 ):
-    """A look shows what conditions would erase; only the form below it erases that."""
+    """A preview shows the memories that match; only the form below it deletes them."""
     await memories.add(SCOPE, [Fact("One", tags=("x",)), Fact("Two", tags=("x", EVIL)), "Three"])
     assert "Look" in (await client.get(f"/forget?{ADA}")).text
     wrong = await sent(client, f"/forget?{ADA}", do="forget", before="soon")
@@ -270,7 +272,7 @@ async def test_links_and_forms_stay_in_the_empty_tenant(clock: Clock):
 async def test_delete_all_asks_first_in_the_words_of_kagents_dialog(
     client: httpx.AsyncClient, memories: Memories
 ):
-    """Everything goes only after a question, which names the user, the agent and the tenant."""
+    """Delete all requires a confirmation that names the user, the agent and the tenant."""
     await memories.add(Scope("acme", "ada", "demo"), ["One"])
     text = (await client.get("/memories/delete-all?app=demo&user=ada&tenant=acme")).text
     assert "<bdi>demo</bdi> about <bdi>ada</bdi> in the tenant <bdi>acme</bdi>" in text
@@ -283,7 +285,7 @@ async def test_delete_all_asks_first_in_the_words_of_kagents_dialog(
 
 
 async def test_a_token_logs_in_and_out_of_a_guarded_server(memories: Memories, clock: Clock):
-    """A token that holds opens the page to its memories alone, until the user logs out."""
+    """A valid token opens the page to its own memories until the user logs out."""
     secret, _ = await memories.tokens.create(user="ada")
     await memories.add(SCOPE, ["mine"])
     async with client_of(memories, clock, Access(required=True)) as client:
@@ -304,7 +306,7 @@ async def test_a_token_logs_in_and_out_of_a_guarded_server(memories: Memories, c
 async def test_dead_letters_are_dropped_and_retried(
     client: httpx.AsyncClient, memories: Memories, clock: Clock
 ):
-    """A dead letter is dropped alone; all of one scope are retried together, or all there are."""
+    """A dead letter is dropped singly; those of a scope, or all, are retried together."""
     other = Scope("", "bob", "demo")
     first, *_ = [await dead_letter(memories, scope, clock()) for scope in (SCOPE,) * 5 + (other,)]
     for status in (303, 404):

@@ -1,4 +1,4 @@
-"""Readiness, metrics, the dashboard that shows them, and logs in JSON."""
+"""Readiness, metrics, their dashboard, and logs in JSON."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DASHBOARD = json.loads((ROOT / "deploy/grafana/kagent-memory.json").read_text(en
 
 
 async def values(client: httpx.AsyncClient, **headers: str) -> dict[str, float]:
-    """Every sample of /metrics by its name and labels."""
+    """Return every sample of /metrics by its name and labels."""
     answer = await client.get("/metrics", headers=headers)
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"].startswith("text/plain; version=")
@@ -50,7 +50,7 @@ def asks_each_time(monkeypatch: pytest.MonkeyPatch):
 
 
 class AwayEmbedder(HashEmbedder):
-    """An embedder that may be away, or say nothing at all."""
+    """An embedder that may be unavailable or silent."""
 
     away = False
     silent = False
@@ -67,7 +67,7 @@ class AwayEmbedder(HashEmbedder):
 
 
 async def test_a_server_that_can_serve_is_ready(memories: Memories, clock: Clock):
-    """Anybody may ask whether a server is ready, a kubelet too, and hears no name."""
+    """Readiness needs no token, for a kubelet, and reveals no name."""
     async with client_of(memories, clock, Access(required=True)) as client:
         answer = await client.get("/readyz", headers={"host": "10.0.0.9"})
     assert answer.status_code == 200
@@ -80,7 +80,7 @@ async def test_a_server_that_can_serve_is_ready(memories: Memories, clock: Clock
 
 
 async def test_without_its_embedder_a_server_is_ready_and_says_so(clock: Clock):
-    """A server whose embedder is away finds by words, so it is ready."""
+    """A server without its embedder is ready, as it finds memories by words, and reports that."""
     embedder = AwayEmbedder()
     async with (
         await Memories.open("libsql:///:memory:", embedding=embedder, worker=False) as memories,
@@ -102,7 +102,7 @@ async def test_without_its_embedder_a_server_is_ready_and_says_so(clock: Clock):
 async def test_a_server_without_its_database_is_not_ready(
     postgres_server: str, postgres_uri: str, clock: Clock
 ):
-    """While the database is away, /readyz says 503 and names nothing; it heals by itself."""
+    """While the database is away, /readyz answers 503 without names; it recovers by itself."""
     name = urlsplit(postgres_uri).path.lstrip("/")
 
     async with (
@@ -176,7 +176,7 @@ async def test_metrics_tell_operations_caches_deliveries_and_the_prune(
 
 
 async def test_metrics_name_nobody_and_quote_nothing(client: httpx.AsyncClient, memories: Memories):
-    """No metric holds a name or a text of anybody."""
+    """No metric contains a name or a text of a user."""
     scope = Scope("acme-tenant", "grace-user", "shop-app")
     await memories.add(scope, ["Xylophones are what Grace collects."])
     await memories.recall(scope, "xylophones")
@@ -196,7 +196,7 @@ def expressions() -> list[str]:
 async def test_the_dashboard_shows_every_metric_and_no_other(
     client: httpx.AsyncClient, memories: Memories
 ):
-    """Every metric has a panel, and no panel asks for one that is not there."""
+    """Every metric has a panel, and every panel an existing metric."""
     text = (await client.get("/metrics")).text
     told = text_string_to_metric_families(text)
     families = {family.name: family.type for family in told if not family.name.endswith("_created")}

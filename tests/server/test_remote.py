@@ -47,8 +47,8 @@ async def remote(memories: Memories) -> AsyncIterator[RemoteMemories]:
 
 
 async def test_every_verb_gives_what_the_store_would(remote: RemoteMemories, memories: Memories):
-    """A verb's arguments and answers cross the wire whole: a server's memories do and say what the
-    store's own do.
+    """A verb's arguments and answers cross the wire unchanged, with the same effect as on the store
+    itself.
     """
     told: dict[str, Any] = {
         "topics": ("tea",),
@@ -110,7 +110,7 @@ async def test_every_verb_gives_what_the_store_would(remote: RemoteMemories, mem
 
 
 async def test_errors_cross_the_wire_as_themselves(remote: RemoteMemories):
-    """An error of the server is raised as the class it had there."""
+    """The client raises a server's error as the same class."""
     [id] = await remote.add(SCOPE, ["x"])
     with pytest.raises(NotFound):
         await remote.get(SCOPE, "../../info")
@@ -133,8 +133,8 @@ async def test_errors_cross_the_wire_as_themselves(remote: RemoteMemories):
 
 
 async def test_a_setting_of_the_server_is_refused(address: str, monkeypatch: pytest.MonkeyPatch):
-    """A setting of the server's is refused where it is given; in the environment it has no
-    effect.
+    """The client refuses an argument that is a server's setting, and ignores it in the
+    environment.
     """
     given: list[tuple[str, dict[str, Any]]] = [
         ("", {"search_limit": 5}),
@@ -158,15 +158,15 @@ async def test_a_setting_of_the_server_is_refused(address: str, monkeypatch: pyt
 
 @pytest.mark.parametrize("text", ["<!doctype html>", '{"other": "service"}', "[]", '"ok"'])
 async def test_another_server_at_that_address_is_a_clear_error(text: str):
-    """A server that is none of ours is told as that."""
+    """A foreign server at the address is a clear error."""
     transport = httpx.MockTransport(lambda request: httpx.Response(200, text=text))
     with pytest.raises(StoreError, match="is not a kagent-memory server"):
         await RemoteMemories.open("http://127.0.0.1:9", transport=transport)
 
 
 async def test_versions_beside_each_other_understand_each_other():
-    """A client sends no defaults, ignores what it does not know of an answer, and asks an audit
-    for the defects that it knows.
+    """A client sends no defaults, ignores unknown fields, and asks an audit only for defects that
+    it knows.
     """
     sent: list[httpx.Request] = []
 

@@ -1,4 +1,4 @@
-"""Export and import through a server: streamed, within the caller's rights, idempotent, broken
+"""Export and import through a server: streamed, within the caller's rights, idempotent, with broken
 files refused whole.
 """
 
@@ -81,7 +81,7 @@ async def exported(address: str, path: Path, **which: Any) -> Path:
 
 
 async def test_all_travels_through_two_servers_and_nothing_twice(whole_file, target, tmp_path):
-    """An export of one server, imported twice into another, is there once, with its own vectors."""
+    """An export of one server, imported twice into another, exists there once, with its vectors."""
     path = whole_file
     assert json.loads(path.read_text().splitlines()[-1]) == {"end": True, "memories": 253}
     async with await open_memories(target) as memories:
@@ -96,7 +96,7 @@ async def test_all_travels_through_two_servers_and_nothing_twice(whole_file, tar
 
 
 async def test_of_a_broken_file_nothing_is_taken(whole_file, target, tmp_path):
-    """A file that was cut off, or a line without an end, is refused whole, with the line."""
+    """A truncated file or unfinished line is refused whole, with the line number."""
     path, (head, *lines) = tmp_path / "a.jsonl", whole_file.read_text().splitlines()
     async with await open_memories(target) as memories:
         for broken, said in (
@@ -110,7 +110,7 @@ async def test_of_a_broken_file_nothing_is_taken(whole_file, target, tmp_path):
 
 
 async def test_whose_memories_a_caller_may_move(tmp_path):
-    """An export holds what the caller may see; an import is refused to whoever is bound."""
+    """An export contains the caller's memories only; an import is refused to a bound caller."""
     secrets: dict[str, str] = {}
     bound = {
         "ada": {"user": "ada"},
@@ -160,7 +160,7 @@ async def test_a_long_file_waits_on_the_disk_and_ends_at_its_bound(whole_file, t
 
 
 class Held:
-    """Memories whose import waits in the midst of it until it is let go on."""
+    """Memories whose import waits halfway until it is released."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(api, "TELL_SECONDS", 0.01)
@@ -191,7 +191,7 @@ class Held:
 
 
 async def test_a_long_import_says_how_far_it_is(whole_file, monkeypatch):
-    """The answer to an import tells how far it is, and at last its error."""
+    """The answer to an import reports its progress, and its error at the end."""
     path = whole_file
     held = Held(monkeypatch)
     with served(held.opened) as address:
