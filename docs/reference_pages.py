@@ -19,6 +19,7 @@ from reference_commands import cli_page
 
 import kagent_memory
 from kagent_memory.memories import Memories
+from kagent_memory.memories.opened import Opened
 from kagent_memory.records import Filter
 from kagent_memory.server.app import create_app
 from kagent_memory.settings import MemorySettings
@@ -133,6 +134,7 @@ GROUPS = {
     ),
 }
 WITH_METHODS = ("KagentMemoryService", "Memories", "SummaryProvider")
+INTERNAL = frozenset({"start", "state", *vars(Opened)})
 WITHOUT_SIGNATURE = (*GROUPS["Errors"], "SummaryProvider", "Memories", "MemorySettings")
 
 
@@ -244,7 +246,7 @@ def _methods(value: type) -> Iterator[str]:
     ):
         made = isinstance(member, classmethod | staticmethod)
         function = member.__func__ if made else member
-        if inspect.isfunction(function) and not name.startswith("_"):
+        if inspect.isfunction(function) and not name.startswith("_") and name not in INTERNAL:
             yield from between
             between = [""]
             yield from textwrap.wrap(

@@ -23,6 +23,7 @@ from optional import package
 import kagent_memory
 from kagent_memory import KagentMemoryService, Memories, errors
 from kagent_memory.cli import parse
+from kagent_memory.memories.verbs import verbs_of
 from kagent_memory.server.app import create_app
 
 ROOT = Path(__file__).parent.parent
@@ -158,9 +159,12 @@ def test_the_page_of_the_settings_is_up_to_date():
 
 
 def test_the_page_of_python_names_every_public_name():
-    """The page of Python has every public name."""
-    headings = re.findall(r"^### (\w+)$", reference_pages.python_page(), re.MULTILINE)
+    """The page of Python has every public name, and no method of `Memories` but its verbs."""
+    page = reference_pages.python_page()
+    headings = re.findall(r"^### (\w+)$", page, re.MULTILINE)
     assert sorted(headings) == sorted(kagent_memory.__all__)
+    shown = set(re.findall(r"def (\w+)", page.partition("### Memories\n")[2].partition("### ")[0]))
+    assert shown == verbs_of(Memories).keys() | {"open", "close", "each_scope"}
 
 
 async def test_openapi_has_every_route_of_the_server_page():

@@ -77,9 +77,6 @@ class KagentMemoryService(BaseMemoryService):
         **options: fields of `MemorySettings`, and `rerank`, `gate`, `rank`, `importance_weights`,
             `redact`, `clock` of `Memories.open`; `pool` as a function that makes one.
 
-    Attributes:
-        looks: by the task that waits for a session's compaction, what looks for it at once.
-
     Raises:
         ConfigurationError: a setting does not fit.
     """
@@ -125,6 +122,7 @@ class KagentMemoryService(BaseMemoryService):
             )
 
         self._thread = LoopThread(opener, methodcaller("close"))
+        # by the task that waits for a session's compaction: looks for it at once
         self.looks: dict[asyncio.Task[None], Callable[[], Awaitable[object]]] = {}
         self._lock = threading.Lock()
         self._states = LRUCache[tuple[str | None, str, str, str], SessionState](MAX_SESSIONS)

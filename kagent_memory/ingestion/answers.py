@@ -1,4 +1,7 @@
-"""Schemas that tolerate a model's mistakes, and the facts that its answers become."""
+"""Schemas that tolerate a model's mistakes, and the facts that its answers become.
+
+A model reads the docstrings of the schemas with its prompt.
+"""
 
 from __future__ import annotations
 
