@@ -1,4 +1,4 @@
-"""What is known of each memory beside its words, in columns, without an object each."""
+"""The features of memories as NumPy columns, without an object for each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS = np.dtype(
         ("asks", "?"),
         ("names_a_time", "?"),
         ("prefers", "?"),
-        # of an index alone
+        # only in an index
         ("length", "<i4"),
         ("expires", "<i8"),
         ("active", "?"),
@@ -39,10 +39,10 @@ NO_ROWS: Rows = np.empty(0, np.int64)
 
 
 def spots_of(columns: Columns) -> tuple[Rows, Rows, Rows]:
-    """Return the spot of each row in its session, or NONE; the spots in rising order; and the rows
-    in that order.
+    """Return the spot of each row, the sorted spots, and the rows in that order.
 
-    One number a spot; those of a session follow each other.
+    A spot is one number for session and position, consecutive within a session; NONE without
+    either.
     """
     sessions, positions = columns["session"], columns["position"]
     is_placed = (sessions != NO_SESSION) & (positions != NONE)
@@ -52,19 +52,17 @@ def spots_of(columns: Columns) -> tuple[Rows, Rows, Rows]:
 
 
 def ticks(at: datetime | None, unknown: int) -> int:
-    """Return a time in microseconds since 1970."""
+    """Return a time in microseconds since 1970, or `unknown` for None."""
     return unknown if at is None else (at - _EPOCH) // _MICROSECOND
 
 
 def time_of(ticks: int) -> datetime | None:
-    """Return the time that `ticks` counted; None where it is NONE."""
+    """Return the time of `ticks`, or None for NONE."""
     return None if ticks == NONE else _EPOCH + ticks * _MICROSECOND
 
 
 def best(values: Floats | Rows, limit: int) -> Rows:
-    """Return the places of the highest values, highest first; of those that tie, later ones
-    first.
-    """
+    """Return the positions of the highest values, highest first; of equal ones, later first."""
     places = np.arange(len(values))
     if 0 < limit < len(values):
         over = len(values) - limit

@@ -1,8 +1,7 @@
-"""Index of one scope's memories in memory: terms, features and visibility; no content.
+"""An in-memory index of one scope's memories: terms, features and visibility, but no content.
 
-Pure: it is told what the database holds (`stores.sql.index_cache`) and answers from that alone. It
-goes to the database and comes back as it is (`packed`): a process that never saw the scope loads it
-at once.
+The index does no I/O: `stores.sql.index_cache` tells it what the database holds. It can be packed
+and stored in the database, so that a process new to the scope loads it at once.
 """
 
 from __future__ import annotations
@@ -42,25 +41,31 @@ from .postings import Postings, keys_of, spread
 from .values import TermMatrix, TextMatches
 
 ENTRY_BYTES = 360
-# of a memory that is taken in, against a character of what else is worked on in a thread
+# the cost of indexing a memory, in characters of other work in threads
 ENTRY_WEIGHT = 20
-SCOPE_BYTES = 4000  # of an index that holds nothing yet
+SCOPE_BYTES = 4000  # of an empty index
 _TIME_KEYS = keys_of(TIME_TERMS)
 _PREFERENCE_KEY = keys_of([PREFERENCE_TERM])[0]
-# count up when the columns, the stemming or the terms for times change
+# increase when the columns, the stemming or the terms for times change
 FORMAT = b"kagent_memory index 9\n"
 _HEAD_BYTES = len(FORMAT) + 4  # the format and a checksum of the rest
 
 
 class Entry(NamedTuple):
-    """One memory as its scope's index knows it.
+    """The index entry of one memory.
 
     Attributes:
+        id: the id of the memory.
+        session_id: the session that it was learned from, if known.
+        position: its position in that session, if known.
+        author: who said it, if known.
+        created_at: when it was saved.
+        happened_at: when it happened, if known.
         chars: the length of its content.
-        asks: whether its content ends with a question mark (?, ？ or ؟), white space aside.
-        expires_at: when readers cease to see it; None: never, as with pinned ones.
-        active: whether searches see it until then.
-        turn: whether it is a kept turn, which is no memory of its own.
+        asks: True if its content ends with a question mark (?, ？ or ؟) and optional white space.
+        expires_at: when it becomes invisible; None: never, as for pinned memories.
+        active: True if searches see it until then.
+        turn: True for a kept turn, which is not a memory of its own.
         postings: its packed terms (`postings.packed`).
     """
 
@@ -79,7 +84,7 @@ class Entry(NamedTuple):
 
 
 def entry_of(memory: Memory, postings: bytes) -> Entry:
-    """Return a memory as the index knows it."""
+    """Return the index entry of a memory."""
     return Entry(
         id=memory.id,
         session_id=memory.session_id,
@@ -98,13 +103,13 @@ def entry_of(memory: Memory, postings: bytes) -> Entry:
 
 @dataclass(frozen=True)
 class ScopeIndex:
-    """The index of one scope at one time; it never changes.
+    """The immutable index of one scope.
 
     Attributes:
-        ids: of its memories, in order; what else is known of each is in the same row.
-        columns: what ranking asks of them, and who may see them until when (`COLUMNS`).
-        authors: who said them.
-        postings: their terms, in the order of the terms' keys.
+        ids: the ids of its memories in order; the other attributes share their row numbers.
+        columns: the features for ranking, and the visibility (`COLUMNS`).
+        authors: the authors.
+        postings: the terms, in order of their keys.
     """
 
     ids: list[str] = field(default_factory=list[str])
@@ -114,12 +119,12 @@ class ScopeIndex:
 
     @property
     def size(self) -> int:
-        """About how many bytes it holds."""
+        """Approximate size in bytes."""
         own = len(self.ids) * ENTRY_BYTES + self.columns.nbytes + self.postings.size
         return SCOPE_BYTES + own
 
     def packed(self) -> bytes:
-        """Return all that it holds, for `unpacked`."""
+        """Return the index as bytes for `unpacked`."""
         texts = json.dumps([self.ids, self.authors], ensure_ascii=False).encode()
         arrays = {"texts": np.frombuffer(texts, np.uint8), "columns": self.columns}
         file = BytesIO()
@@ -129,21 +134,19 @@ class ScopeIndex:
 
     @staticmethod
     def is_packed(packed: bytes) -> bool:
-        """Return True if these are the undamaged bytes of a packed index of this format."""
+        """Return True if the bytes are an undamaged packed index of this format."""
         return packed.startswith(_head(memoryview(packed)[_HEAD_BYTES:]))
 
     @classmethod
     def unpacked(cls, packed: bytes) -> Self:
-        """Return the index that was packed."""
+        """Return the index from its packed bytes."""
         parts = np.load(BytesIO(packed[_HEAD_BYTES:]))
         ids, authors = json.loads(parts["texts"].tobytes())
         postings = Postings(*(parts[name] for name in Postings._fields))
         return cls(ids, parts["columns"], authors, postings)
 
     def updated(self, entries: Sequence[Entry], gone: Collection[str] = ()) -> ScopeIndex:
-        """Return the index with memories that are new or have changed, and without those that were
-        erased.
-        """
+        """Return the index with new and changed memories, without erased ones."""
         fresh = _indexed([*{entry.id: entry for entry in entries}.values()])
         kept = np.ones(len(self.ids), bool)
         kept[self.rows_of([*fresh.ids, *gone])] = False
@@ -166,7 +169,7 @@ class ScopeIndex:
     def visible(
         self, now: datetime, *, superseded: bool = False, among: Iterable[str] | None = None
     ) -> Mask:
-        """Return which rows readers may see at `now`: of all, or of these ids."""
+        """Return the mask of the rows visible at `now`, among all or these ids."""
         seen: Mask = self.columns["expires"] > ticks(now, NEVER)
         if not superseded:
             seen &= self.columns["active"]
@@ -182,7 +185,7 @@ class ScopeIndex:
         return [self.ids[row] for row in chosen]
 
     def text(self, terms: Iterable[str], limit: int, visible: Mask) -> TextMatches:
-        """Return what `View.text` promises, of the visible rows."""
+        """Return the answer of `View.text` for the visible rows."""
         terms = list(dict.fromkeys(terms))
         holders = self.holders(terms)
         holders = holders.where(visible[holders.rows])
@@ -204,13 +207,13 @@ class ScopeIndex:
     def _rarest(
         self, terms: Sequence[str], holders: Postings, often: Rows, limit: int
     ) -> TermMatrix:
-        # so that 1/2 and 1/3 + 1/6 tie whatever order they were added in
+        # rounded, so that 1/2 and 1/3 + 1/6 tie whatever order they were added in
         worth = 1 / often[holders.terms]
         weights = np.bincount(holders.rows, worth, minlength=len(self.ids))
         weights = weights.astype(np.float64).round(12)
         rows = weights.nonzero()[0]
         rows = self.highest(rows, weights[rows], limit)
-        # of the others, which share a row that is left aside
+        # all other rows share an extra row, dropped below
         number = np.full(len(self.ids), len(rows))
         number[rows] = np.arange(len(rows))
         counts = np.zeros((len(rows) + 1, len(terms)), np.int64)
@@ -225,14 +228,13 @@ class ScopeIndex:
         after: datetime | None = None,
         before: datetime | None = None,
     ) -> Rows:
-        """Return the newest of the visible rows, ties by id descending; kept turns are no memories
-        of their own.
+        """Return the newest visible rows, ties by id descending, without kept turns.
 
         Args:
-            limit: how many at most.
-            visible: which may be seen.
-            after: only those that happened then or later.
-            before: only those that happened earlier.
+            limit: the most rows to return.
+            visible: the mask of visible rows.
+            after: only rows that happened at this time or later.
+            before: only rows that happened earlier.
         """
         rows = (visible & ~self.columns["turn"]).nonzero()[0]
         if after is not None or before is not None:
@@ -241,14 +243,12 @@ class ScopeIndex:
         return self.highest(rows, self.columns["created"][rows], limit)
 
     def highest(self, rows: Rows, values: Floats | Rows, limit: int) -> Rows:
-        """Return those of some rising rows that have the highest values, highest first; of those
-        that tie, higher ids first.
-        """
+        """Return the rows with the highest values, highest first; ties by id descending."""
         return rows[best(values, limit)]
 
     def near(self, rows: Rows, reach: int, visible: Mask) -> Rows:
-        """Return these rows and those up to `reach` positions from them in their sessions, as far
-        as they are visible, in order.
+        """Return visible rows and their visible neighbours, up to `reach` positions away in the
+        same session, in order.
         """
         rows = rows[visible[rows]]
         chosen = np.zeros_like(visible)
@@ -265,28 +265,28 @@ class ScopeIndex:
         return spots_of(self.columns)
 
     def row_of(self, id: str) -> int:
-        """Return the row of a memory; -1 for one that it does not know."""
+        """Return the row of a memory, or -1 if it is not indexed."""
         row = bisect_left(self.ids, id)
         return row if self.ids[row : row + 1] == [id] else -1
 
     def rows_of(self, ids: Iterable[str]) -> Rows:
-        """Return the rows of those of the ids that it knows."""
+        """Return the rows of the indexed ones of these ids."""
         rows = np.array([*map(self.row_of, ids)], np.int64)
         return rows[rows >= 0]
 
 
 @dataclass(frozen=True)
 class JoinedIndex(ScopeIndex):
-    """The indexes of several scopes as one, row after row; each scope's sessions are its own.
+    """The indexes of several scopes joined row by row; their sessions are kept apart.
 
-    Ids rise within each part alone, and may be in several: ask the parts for the rows of ids.
+    Ids are sorted only within each part, and may occur in several: look up rows in the parts.
     """
 
     parts: Sequence[tuple[int, ScopeIndex]] = ()
 
     @classmethod
     def of(cls, indexes: Sequence[ScopeIndex]) -> ScopeIndex:
-        """Return one index of all; a single one as it is."""
+        """Return one index of all; a single one unchanged."""
         if len(indexes) == 1:
             return indexes[0]
         ids, authors = list[str](), list[str | None]()
@@ -310,7 +310,7 @@ class JoinedIndex(ScopeIndex):
 
     @override
     def highest(self, rows: Rows, values: Floats | Rows, limit: int) -> Rows:
-        # of those that tie the newest, else the last scope's would leave no room for the others'
+        # ties by time, or those of the last scope would crowd out the others
         order = np.lexsort((self.columns["created"][rows], values))
         return rows[order[::-1][:limit]]
 
@@ -348,5 +348,5 @@ def _indexed(entries: Sequence[Entry]) -> ScopeIndex:
 
 
 def _head(packed: bytes | memoryview) -> bytes:
-    """Return the bytes before a packed index, which say its format and tell damage."""
+    """Return the head of a packed index: its format and a checksum."""
     return FORMAT + zlib.crc32(packed).to_bytes(4, "big")

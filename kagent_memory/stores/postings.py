@@ -1,4 +1,4 @@
-"""A memory's index terms as bytes, and the inverted lists that they make for one scope."""
+"""A memory's index terms as bytes, and the inverted lists of a scope."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def _key(term: str) -> bytes:
 
 
 def packed(counts: Mapping[str, int]) -> bytes:
-    """Return term → count as 12 bytes a term: its key, 64 bits of its BLAKE2b hash, and the count
-    (4), big endian.
+    """Return term → count as bytes, 12 for each term.
 
-    In a scope of a million distinct terms two share a key with a chance of 3 in 100 million.
+    These are the key, 64 bits of the term's BLAKE2b hash, and the count in 4 bytes, big endian. In
+    a scope of a million distinct terms the chance of two with the same key is 3 in 100 million.
     """
     return b"".join([_key(term) + count.to_bytes(4, "big") for term, count in counts.items()])
 
@@ -38,8 +38,12 @@ def keys_of(terms: Iterable[str]) -> Numbers:
 
 
 class Postings(NamedTuple):
-    """Inverted lists, side by side: a term's key, or its number in a query, the row of a memory
-    that holds it, and how often it does.
+    """Inverted lists as parallel columns.
+
+    Attributes:
+        terms: the key of a term, or its number in a query.
+        rows: the row of a memory that holds the term.
+        counts: the number of times it does.
     """
 
     terms: Numbers
@@ -48,7 +52,7 @@ class Postings(NamedTuple):
 
     @classmethod
     def unpacked(cls, entries: Sequence[bytes]) -> Self:
-        """Return the lists of `packed` terms, each in the row of its place."""
+        """Return the lists of `packed` terms; the row of each is its position."""
         records = np.frombuffer(b"".join(entries), RECORD)
         lengths = [len(entry) // RECORD.itemsize for entry in entries]
         narrow = np.min_scalar_type(records["count"].max(initial=0))
@@ -60,26 +64,26 @@ class Postings(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes held."""
+        """Size in bytes."""
         return sum(column.nbytes for column in self)
 
     def where(self, kept: Mask | Rows) -> Self:
-        """Return some of them."""
+        """Return the selected postings."""
         return type(self)(*(column[kept] for column in self))
 
     def renumbered(self, numbers: Numbers) -> Self:
-        """Return those whose rows have a new number, which is not below 0."""
+        """Return the postings with new row numbers, without those numbered below 0."""
         renumbered = self._replace(rows=numbers[self.rows])
         return renumbered.where(renumbered.rows >= 0)
 
     def joined(self, other: Self) -> Self:
-        """Return both as one, in the order of the terms' keys."""
+        """Return both as one, in order of the keys."""
         both = type(self)(*(np.concatenate(columns) for columns in zip(self, other, strict=True)))
         return both.where(both.terms.argsort(kind="stable"))
 
     def of(self, terms: Sequence[str]) -> Self:
-        """Return the rows that hold these terms, each by its place among them; the lists are in
-        order.
+        """Return the postings of these terms, each numbered by its position in `terms`. The lists
+        must be sorted.
         """
         keys = keys_of(terms)
         starts = self.terms.searchsorted(keys)
@@ -89,6 +93,6 @@ class Postings(NamedTuple):
 
 
 def spread(starts: Rows, lengths: Rows) -> Rows:
-    """Return the numbers from each start on, as many as its length."""
+    """Return the consecutive numbers from each start, as many as its length."""
     ends = lengths.cumsum()
     return np.arange(ends[-1] if len(ends) else 0) + (starts - ends + lengths).repeat(lengths)

@@ -1,4 +1,4 @@
-"""The vectors of one scope and embedding space, kept in memory, and the exact search of them."""
+"""The vectors of one scope and embedding space in memory, with exact search."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..records import Vector
 from .columns import NO_ROWS, Floats, Mask, Rows, best
 from .index import ScopeIndex
 
-ROW_BYTES = 200  # of a vector, beside its numbers
+ROW_BYTES = 200  # per vector, besides its numbers
 _SLACK = 1e-5
 
 Halves: TypeAlias = npt.NDArray[np.float16]
@@ -23,8 +23,8 @@ class Nearest(NamedTuple):
     """The nearest memories of a query, highest cosine first, ties by id descending.
 
     Attributes:
-        rows: of the memories in their index.
-        cosines: -1..1, rounded to 6 digits.
+        rows: the rows of the memories in their index.
+        cosines: the cosines, -1 to 1, rounded to 6 digits.
     """
 
     rows: Rows = NO_ROWS
@@ -32,21 +32,18 @@ class Nearest(NamedTuple):
 
     @classmethod
     def best(cls, rows: Rows, cosines: Floats, limit: int) -> Self:
-        """Return the `limit` best of what is in any order."""
+        """Return the `limit` best of unsorted results."""
         order = rows.argsort()
         first = order[best(cosines[order], limit)]
         return cls(rows[first], cosines[first])
 
 
 class VectorColumn:
-    """Vectors of memories, in single precision.
-
-    Every method may be called from any thread.
+    """Vectors of memories in single precision; all methods are thread-safe.
 
     Attributes:
-        mark: how often vectors of the scope had been set by themselves when the oldest of these
-            was read (`Stand.mark`).
-        is_whole: whether no memory came since all were read.
+        mark: the `Stand.mark` of the scope when the oldest of the vectors was read.
+        is_whole: True if no memory was written since all vectors were read.
     """
 
     def __init__(self, dimensions: int, mark: int = 0) -> None:
@@ -63,25 +60,22 @@ class VectorColumn:
 
     @property
     def size(self) -> int:
-        """Bytes held."""
+        """Size in bytes."""
         return self._matrix.nbytes + len(self._norms) * ROW_BYTES
 
     def reserve(self, count: int) -> None:
-        """Make room for so many vectors at once: to grow part by part copies all that came
-        before.
-        """
+        """Make room for `count` vectors at once, since every growth copies all of them."""
         capacity = len(self._norms)
         if count > capacity:
             more = max(count, capacity + capacity // 4) - capacity
-            matrix = np.zeros(
-                (capacity + more, self._matrix.shape[1]), np.float32
-            )  # not touched yet
+            # zeros are allocated without being touched
+            matrix = np.zeros((capacity + more, self._matrix.shape[1]), np.float32)
             matrix[:capacity] = self._matrix
             self._matrix = matrix
             self._norms = np.pad(self._norms, (0, more), constant_values=1.0)
 
     def put(self, ids: Sequence[str], vectors: Halves) -> None:
-        """Set the vectors of these memories, whose numbers follow each other."""
+        """Set the vectors of these memories; `vectors` holds the numbers of all in a row."""
         vectors = vectors.reshape(len(ids), self._matrix.shape[1])
         with self._lock:
             for id in ids:
@@ -94,7 +88,7 @@ class VectorColumn:
             self._rows = None
 
     def discard(self, ids: Iterable[str]) -> None:
-        """Let go of the vectors of these memories."""
+        """Remove the vectors of these memories."""
         with self._lock:
             gone = [self._places.pop(id) for id in self._places.keys() & {*ids}]
             self._matrix[gone] = 0
@@ -102,14 +96,15 @@ class VectorColumn:
             self._rows = None
 
     def lacking(self, index: ScopeIndex) -> list[str]:
-        """Return the ids of the memories of an index that have no vector here."""
+        """Return the ids in an index that have no vector here."""
         return [id for id in index.ids if id not in self._places]
 
     def nearest(
         self, index: ScopeIndex, queries: Sequence[Vector], limit: int, visible: Mask
     ) -> list[Nearest]:
-        """Return what `View.nearest` promises, of the visible rows of an index. The last digits are
-        worked out in double precision.
+        """Return the answer of `View.nearest_rows` for the visible rows of an index.
+
+        Cosines are computed in double precision.
         """
         with self._lock:
             if self._rows is None or self._rows[0] is not index:
@@ -122,14 +117,15 @@ class VectorColumn:
             places = places[visible[rows[places]]]
             answers: list[Nearest] = []
             for query in queries:
-                kept = query.astype(np.float16).astype(np.float32)  # as a database compares it
+                kept = query.astype(np.float16).astype(np.float32)  # as a database does
                 near, cosines = self._nearest(kept, places, limit)
                 answers.append(Nearest.best(rows[near], cosines, limit))
             return answers
 
     def _nearest(self, query: Vector, places: Rows, limit: int) -> tuple[Rows, Floats]:
-        """Return which of these places are nearest to a query with their cosines, rounded to 6
-        digits: the `limit` best and all that may tie with them, in no order.
+        """Return the nearest places to a query with their cosines, rounded to 6 digits.
+
+        These are the `limit` best and all that may tie with them, in any order.
         """
         exact = query.astype(np.float64)
         norm = np.sqrt(exact.dot(exact))
@@ -144,9 +140,10 @@ class VectorColumn:
 
 
 def _dots(rows: Vector, vector: npt.NDArray[np.floating]) -> Floats:
-    """Return the dot product of each row, summed as finely as the vector is, on one core: for all
-    as one product BLAS takes several, which wait for each other where other work has them.
+    """Return the dot product of each row in the precision of the vector, on one core.
+
+    A single BLAS product would use several cores, which wait for each other on a busy machine.
     """
-    if hasattr(np, "vecdot"):  # of NumPy 2
+    if hasattr(np, "vecdot"):  # NumPy 2
         return np.vecdot(rows, vector)
     return np.einsum("ij,j->i", rows, vector)

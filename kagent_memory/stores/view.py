@@ -1,4 +1,4 @@
-"""A scope as one search reads it: in memory, at one time, under one filter."""
+"""A scope as seen by one search: in memory, at one time, under one filter."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
 __all__ = ["MemoriesView", "Nearest", "Stale", "View"]
 
-# what a search does in the time of one character of what else is worked on in a thread:
-MEMORIES = 5  # are searched by words
-VECTOR_BYTES = 4_000  # are compared with one query
+# in the time that other work in threads needs for one character, a search
+MEMORIES = 5  # searches this many memories by words
+VECTOR_BYTES = 4_000  # and compares this many bytes of vectors
 
 
 class View(ABC):
-    """A snapshot of a scope: what it held when the view was taken, as one search may see it.
+    """A snapshot of a scope for one search.
 
-    What is found by words is found at once, so that a whole search can leave the event loop once;
-    `size` says whether it must. Vectors and memories may have to be read.
+    Text searches run in memory, so that a whole search can move to a thread once; `size` tells if
+    it should. Vectors and memories may have to be read.
 
     Attributes:
-        source: the store that it is read from; of a standby, one that reads there.
-        scope: whose memories.
-        index: of them.
+        source: the store to read from; for a standby, one that reads there.
+        scope: the scope.
+        index: its index.
     """
 
     def __init__(
@@ -59,16 +59,16 @@ class View(ABC):
         self.source, self.scope, self.index = source, scope, index
         self._passing, self._superseded, self._now = passing, superseded, now
 
-    # worked out where they are first asked for: in the thread of a search
+    # computed on first use, in the thread of the search
 
     @cached_property
     def visible(self) -> Mask:
-        """Which rows are searched."""
+        """The mask of the rows to search."""
         return self.index.visible(self._now, superseded=self._superseded, among=self._passing)
 
     @cached_property
     def seen(self) -> Mask:
-        """Which rows readers may see, whether the filter lets them through or not."""
+        """The mask of the rows visible to readers, whether or not they pass the filter."""
         return self.index.visible(self._now)
 
     def without_turns(self) -> Self:
@@ -79,28 +79,23 @@ class View(ABC):
 
     @property
     def size(self) -> int:
-        """Return how long a search takes, as `run_in_thread` counts; what passes a filter is looked
-        up first.
-        """
+        """The cost of a search in units of `run_in_thread`; a filter adds the lookup of its ids."""
         return len(self.index.ids) // (MEMORIES if self._passing is None else 1)
 
     def text(self, terms: Sequence[str], *, limit: int) -> TextMatches:
-        """Return the memories that hold any of the terms, rarest terms first, and the counts for
-        BM25.
+        """Return the memories that hold any of the terms, rarest terms first, with counts for BM25.
 
-        The cut at `limit` keeps those with the highest sum of 1/frequency over the terms they hold,
-        ties by id descending. No terms: no matches, but the counts.
+        The limit keeps those with the highest sum of 1/frequency over the terms they hold, ties by
+        id descending. Without terms there are no matches, only counts.
 
         Args:
-            terms: as `tokenizer.index_terms` made them.
-            limit: how many memories at most.
+            terms: the terms, as made by `tokenizer.index_terms`.
+            limit: the most memories to return.
         """
         return self.index.text(terms, bounded(limit), self.visible)
 
     async def texts(self, queries: Sequence[str], *, limit: int) -> list[TextMatches]:
-        """Return what `text` finds for the words of each query; others have their turns in
-        between.
-        """
+        """Return the answer of `text` for each query; other tasks run in between."""
         return await each_aside(
             queries,
             lambda query: len(query) + self.size,
@@ -111,8 +106,9 @@ class View(ABC):
     async def nearest_rows(
         self, space_number: int, vectors: Sequence[Vector], *, limit: int
     ) -> list[Nearest]:
-        """Return the nearest memories of each query vector, exact within the scope: as many as have
-        a vector and pass the filter, up to the limit.
+        """Return the nearest memories of each query vector, exact within the scope.
+
+        They have a vector and pass the filter.
 
         Raises:
             InvalidInput: a vector does not fit the embedding space, or there is none of this
@@ -122,7 +118,7 @@ class View(ABC):
     async def nearest(
         self, space_number: int, vectors: Sequence[Vector], *, limit: int
     ) -> list[list[tuple[str, float]]]:
-        """Return what `nearest_rows` finds, each with its id and cosine."""
+        """Return the results of `nearest_rows` as ids and cosines."""
         return [
             [*zip(self.index.ids_of(near.rows), near.cosines.tolist(), strict=True)]
             for near in await self.nearest_rows(space_number, vectors, limit=limit)
@@ -135,7 +131,7 @@ class View(ABC):
         limit: int,
         fresh: Mapping[str, Vector] | None = None,
     ) -> list[Nearest]:
-        """Return the nearest of a column's vectors, which takes in those that are fresh first."""
+        """Return the nearest vectors of a column, after adding the `fresh` ones to it."""
 
         def search() -> list[Nearest]:
             if fresh:
@@ -147,27 +143,28 @@ class View(ABC):
 
     @abstractmethod
     async def memories(self, ids: Sequence[str], *, hidden: bool = False) -> Mapping[str, Memory]:
-        """Return the visible ones of these memories, whether the filter lets them through or not;
-        with `hidden` also those that have expired or are no longer active.
+        """Return the visible ones of these memories, whether or not they pass the filter.
+
+        With `hidden`, expired and inactive ones too.
 
         Raises:
-            Stale: the scope was written to since what this view answered from.
+            Stale: the scope was written to since this view was taken.
         """
 
 
 class MemoriesView(View):
-    """A scope whose memories are all at hand, and indexed here: right for any store that keeps few
-    memories in a scope, for a scope as it was, and for what a session keeps for itself. It is never
-    stale.
+    """A view of memories that are all in memory, never stale.
+
+    It fits stores with few memories per scope, past states of a scope, and short-term memories.
 
     Args:
-        source: the store that it is read from.
-        scope: whose memories.
-        memories: which, by id.
-        index: of them.
-        reworded: the ids of those that the store has in other words now, and vectors of these.
-        filter: which memories are searched.
-        now: the time.
+        source: the store to read from.
+        scope: the scope.
+        memories: id → memory.
+        index: their index.
+        reworded: the ids of memories whose stored text, and so vector, is different by now.
+        filter: the filter of the search.
+        now: the time of the search.
     """
 
     def __init__(
@@ -199,9 +196,7 @@ class MemoriesView(View):
         filter: Filter = EVERYTHING,
         now: datetime,
     ) -> Self:
-        """Return a view of these memories; with `short_term`, of those of sessions as well, as if
-        they were active.
-        """
+        """Return a view of these memories; with `short_term`, short-term ones count as active."""
 
         def indexed() -> Self:
             postings = Texts().postings

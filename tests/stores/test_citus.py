@@ -1,8 +1,8 @@
-"""Stores on a Citus cluster: what is refused without one, and the whole contract where there is
-one.
+"""Stores on a Citus cluster: the whole contract, and the errors without a cluster.
 
-Run it with KAGENT_MEMORY_TEST_CITUS=postgresql://…, a database of its own on the coordinator of a
-cluster."""
+The tests on a cluster run with KAGENT_MEMORY_TEST_CITUS=postgresql://…, a database of its own on
+the coordinator.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kagent_memory.testing import StoreContract
 
 @pytest.mark.parametrize("words", [(), ("--dry-run",)])
 def test_a_database_without_citus_is_one_error(postgres_uri, words, capsys):
-    """A database without citus is one error that says what to do."""
+    """Distributing a database without Citus raises one error that says what to do."""
     assert main(["migrate", "--distribute", *words, "--uri", postgres_uri]) == 5
     said = capsys.readouterr().err
     assert "CREATE EXTENSION citus" in said.replace("\n", " ")
@@ -33,7 +33,7 @@ def test_a_database_without_citus_is_one_error(postgres_uri, words, capsys):
 
 
 def test_a_file_is_not_distributed(tmp_path, capsys):
-    """Only PostgreSQL is distributed, and no file is made."""
+    """Distribution is for PostgreSQL only; a file URI is refused and no file is created."""
     assert (
         main(["migrate", "--distribute", "--dry-run", "--uri", f"libsql:///{tmp_path}/memory.db"])
         == 5
@@ -47,7 +47,7 @@ def test_a_file_is_not_distributed(tmp_path, capsys):
     [("--distribute", "--shards", "0"), ("--distribute", "--shards", "64001"), ("--dry-run",)],
 )
 def test_options_that_cannot_be_are_told(postgres_uri, words, capsys):
-    """What no database takes is refused before one is asked."""
+    """Invalid options are refused before a connection is made."""
     try:
         code = main(["migrate", *words, "--uri", postgres_uri])
     except SystemExit as refused:  # argparse ends the program
@@ -70,14 +70,14 @@ if CITUS:
 
     @pytest.fixture
     def schema(citus_uri):
-        """A schema that is not distributed, and not there yet."""
+        """A schema that does not exist yet and is not distributed."""
         drop = "DROP SCHEMA IF EXISTS undistributed CASCADE"
         execute(citus_uri, drop)
         yield "undistributed"
         execute(citus_uri, drop)
 
     async def test_tables_that_come_later_are_distributed_too(citus_uri):
-        """A new embedding space's table is spread as it is made."""
+        """The table of a new embedding space is distributed when it is created."""
         async with await open_store(citus_uri) as store:
             await store.memories.spaces.add("late", 8, None)
         found = execute(citus_uri, "SELECT logicalrelid::text FROM pg_dist_partition")
@@ -85,7 +85,7 @@ if CITUS:
         assert await spread(citus_uri, schema="kagent_memory", dry_run=True) == {}
 
     async def test_an_empty_database_is_distributed_at_once(citus_uri, schema):
-        """A dry run names all tables and makes none; the run makes and spreads them."""
+        """A dry run names all tables and creates none; the run creates and distributes them."""
         named = await spread(citus_uri, schema=schema, dry_run=True)
         assert named["memory"] == "by scope"
         assert execute(citus_uri, f"SELECT to_regnamespace('{schema}')") == [(None,)]
@@ -94,7 +94,9 @@ if CITUS:
 
     @pytest.mark.parametrize("distributed", [False, True])
     async def test_the_doctor_names_nodes_and_local_tables(citus_uri, schema, distributed):
-        """The doctor names the nodes of a cluster, and the tables that are on the coordinator."""
+        """The doctor names the nodes of a cluster and the tables that are only on the
+        coordinator.
+        """
         name = "kagent_memory" if distributed else schema
         async with await Memories.open(citus_uri, worker=False, postgres_schema=name) as memories:
             [cluster] = [finding for finding in await memories.check() if finding.part == "cluster"]
@@ -106,7 +108,7 @@ if CITUS:
     async def test_a_distribution_that_is_cut_off_goes_on_where_it_stopped(
         citus_uri, schema, monkeypatch
     ):
-        """A distribution that lost its connection is finished by the next."""
+        """Running a distribution again completes one that lost its connection."""
         scope = Scope("acme", "ada", "notes")
         options: dict[str, Any] = {"worker": False, "postgres_schema": schema}
         async with await Memories.open(citus_uri, **options) as memories:
@@ -126,6 +128,6 @@ if CITUS:
             assert len(await memories.recall(scope, "what does Ada like?")) == 2
 
     async def test_row_security_and_distribution_exclude_each_other(citus_uri):
-        """Row security on a cluster is a configuration error."""
+        """Row level security on a cluster raises a ConfigurationError."""
         with pytest.raises(ConfigurationError, match="Citus"):
             await open_store(citus_uri, rls=True)

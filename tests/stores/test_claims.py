@@ -1,4 +1,4 @@
-"""Workers look for due jobs once for several claims, in time that a long queue does not stretch."""
+"""Workers find due jobs once for several claims, and a long queue does not slow them down."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kagent_memory.testing.fixtures import NOW, a_job
 
 
 async def test_ten_thousand_queued_events_of_one_user_hold_up_nobody(tmp_path: Path):
-    """The jobs of others come next, and a claim takes no longer for it."""
+    """Ten thousand queued jobs of one user neither delay other users' jobs nor slow down claims."""
     path = tmp_path / "memory.db"
     others = [Scope("acme", f"user{number}", "desk") for number in range(12)]
     async with await open_store(f"libsql:///{path}") as store:

@@ -1,10 +1,10 @@
 """The stores of this package keep the contract.
 
-The rule of what runs where: the whole contract runs once for each driver's SQL, which is a file
-through sqlite3 and PostgreSQL, and once more, with `pytest -m slow`, with everything switched on
-that can be. A switch that is not of the SQL (another driver of the file, a server, row security,
-encryption, a pooler in test_postgres_pooler.py) runs the parts of the contract that it can change,
-and no others."""
+The whole contract runs once for each SQL dialect, on a file through sqlite3 and on PostgreSQL, and
+once more, with `pytest -m slow`, with all switches on. A switch outside the SQL (another driver of
+the file, a server, row security, encryption, a pooler in test_postgres_pooler.py) runs only the
+parts of the contract that it can change.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class TestLibsqlServer(RoundTripContract, ApplyContract):
 
 
 class TestMemory(ConcurrencyContract):
-    """A database in memory has one connection for readers and writers."""
+    """An in-memory database, whose readers and writers share one connection."""
 
     async def open_store(self):
         return await open_store("libsql:///:memory:")

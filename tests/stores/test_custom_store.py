@@ -1,5 +1,5 @@
-"""The store of samples/custom_store.py keeps the whole contract, with a queue and tokens in a
-libSQL file beside it.
+"""The store of samples/custom_store.py keeps the whole contract, with queue and tokens in a libSQL
+file.
 """
 
 from __future__ import annotations
@@ -37,13 +37,15 @@ class TestDictStore(StoreContract):
 
 
 async def test_keys_are_refused_where_nothing_is_encrypted():
-    """A store that does not encrypt is not opened with keys."""
+    """A store without encryption cannot be opened with keys."""
     with pytest.raises(ConfigurationError, match="does not encrypt"):
         await open_with(sample().DictAdapter, "dict://", encryption_keys="id:" + "A" * 43)
 
 
 async def test_the_past_of_any_store_is_searched_by_vectors():
-    """A view of the past finds what was there, as it was, in a store without one of its own."""
+    """A view of the past searches former texts by vectors, even if the store has no such view of
+    its own.
+    """
     store, scope = await open_with(sample().DictAdapter, "dict://"), a_scope()
     home = ScopedStore(store, scope)
     later, space = home.at(NOW + DAY), await home.space()
@@ -62,7 +64,7 @@ async def test_the_past_of_any_store_is_searched_by_vectors():
 
 
 def test_a_store_of_memories_needs_few_methods():
-    """A store needs at most fifteen methods, those of its spaces included, and 200 lines."""
+    """A store needs at most fifteen methods, including its spaces, and 200 lines."""
     required = MemoryStore.__abstractmethods__ | EmbeddingSpaces.__abstractmethods__
     assert len(required) <= 15
     assert len(SAMPLE.read_text("utf-8").splitlines()) <= 200

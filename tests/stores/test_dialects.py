@@ -1,6 +1,4 @@
-"""The two dialects say the same: one name, one set of values, for every statement that the shared
-scripts ask for.
-"""
+"""Both dialects have the same statements, with the same names and parameters."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from kagent_memory.stores.sql import migrations, queries, statement, upgrade
 
 @pytest.mark.parametrize("dialect", ["libsql", "postgres"])
 def test_statements_are_static_but_for_a_spaces_number(dialect):
-    """Every statement is static but for an embedding spaces number and width."""
+    """Statements are static except for an embedding space's number and width."""
     for name, text in queries(dialect).items():
         assert set(re.findall(r"\{.*?\}", text)) <= {"{space}", "{width}"}, name
 
@@ -29,7 +27,7 @@ def connection():
 
 @pytest.mark.parametrize("name", sorted(queries("libsql")))
 def test_every_libsql_statement_fits_the_schema(connection, name):
-    """Each statement can be planned on a migrated file."""
+    """SQLite can plan every statement on a migrated file."""
     if name != "make_vectors":
         connection.rows(statement("libsql", "make_vectors", 1)[0])
     text, names = statement("libsql", name, 1)
@@ -45,7 +43,7 @@ NEWER_THAN_3_35 = re.compile(
 
 
 def test_a_file_asks_nothing_that_sqlite_3_35_does_not_know():
-    """No statement needs what SQLite got after 3.35."""
+    """No statement needs a feature newer than SQLite 3.35."""
     assert NEWER_THAN_3_35.search("SELECT value ->> 0")
     scripts = [
         *upgrade("libsql", None).scripts,
@@ -56,7 +54,7 @@ def test_a_file_asks_nothing_that_sqlite_3_35_does_not_know():
 
 
 def plan(connection, name: str) -> list[str]:
-    """Return the steps by which SQLite runs a statement."""
+    """Return the steps of SQLite's plan for a statement."""
     text, names = statement("libsql", name, 1)
     planned = connection.rows(f"EXPLAIN QUERY PLAN {text}", dict.fromkeys(names))
     return [row["detail"] for row in planned]
@@ -66,13 +64,13 @@ def plan(connection, name: str) -> list[str]:
     "name", [name for name, text in sorted(queries("libsql").items()) if "AS place" in text]
 )
 def test_lists_side_by_side_are_joined_by_an_index(connection, name):
-    """Lists of one call are joined by place in linear time."""
+    """Parallel lists are joined by position in linear time."""
     assert any("AUTOMATIC" in step and "(place=?)" in step for step in plan(connection, name))
 
 
 @pytest.mark.parametrize("name", ["end_decisions", "evictable", "vectors_of"])
 def test_named_memories_are_read_each_by_its_key(connection, name):
-    """A statement walks the list of ids once, and not again for each row of the scope."""
+    """A statement walks the list of ids once, not for each row of the scope."""
     connection.rows(statement("libsql", "make_vectors", 1)[0])
     steps = plan(connection, name)
     listed = next(place for place, step in enumerate(steps) if "VIRTUAL TABLE" in step)
@@ -93,7 +91,7 @@ SCOPED = (
 
 @pytest.mark.parametrize("name", SCOPED)
 def test_hot_libsql_statements_use_an_index_by_scope(connection, name):
-    """Hot libsql statements reach every table by an index that starts with the scope."""
+    """Hot libSQL statements reach every table by an index that starts with the scope."""
     connection.rows(statement("libsql", "make_vectors", 1)[0])
     steps = [step for step in plan(connection, name) if step.startswith(("SEARCH", "SCAN"))]
     steps = [
@@ -112,7 +110,7 @@ def test_hot_libsql_statements_use_an_index_by_scope(connection, name):
     "name", [name for name in queries("libsql") if re.search("^scopes|long_|^tenant_", name)]
 )
 def test_scopes_are_listed_in_the_order_of_an_index(connection, name):
-    """Scopes are listed in the order of an index that a page enters where it begins."""
+    """Scopes are listed in the order of an index, which a page enters at its start."""
     steps = plan(connection, name)
     index = r"(SEARCH|SCAN) \w+ USING COVERING INDEX scope_(order|long)"
     [first] = [step for step in steps if re.match(index, step)][:1]
@@ -121,14 +119,14 @@ def test_scopes_are_listed_in_the_order_of_an_index(connection, name):
 
 
 def test_few_short_term_memories_are_listed_by_their_own_index(connection):
-    """A list of short-term memories reads them alone, however many others the scope has."""
+    """Listing short-term memories reads only those, however many others the scope has."""
     steps = plan(connection, "list_short_term")
     assert any("memory_short_term" in step for step in steps)
     assert not any("memory_created" in step for step in steps)
 
 
 def test_no_libsql_statement_materialises_a_whole_scope(connection):
-    """No libsql statement writes a view out for a whole scope before it picks from it."""
+    """No libSQL statement materializes a view of a whole scope before filtering."""
     connection.rows(statement("libsql", "make_vectors", 1)[0])
     asked = queries("libsql").keys() - {"make_vectors"}
     assert not [name for name in asked if "MATERIALIZE remembered" in plan(connection, name)]

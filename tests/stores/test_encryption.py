@@ -1,4 +1,4 @@
-"""Encryption at rest: what is left to see of what was said, and the rotation of keys."""
+"""Encryption at rest: nothing readable in the database, and rotation of keys."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ PLAIN: Mapping[type, set[str]] = {
 
 @pytest.mark.parametrize("record", PLAIN)
 def test_each_text_of_a_record_is_sealed_or_plain(record: type):
-    """A new field that may hold text is sealed, or listed here as plain."""
+    """A new field with text is either sealed or listed here as plain."""
     texts = {field.name for field in fields(record) if not NO_TEXT.fullmatch(str(field.type))}
     assert texts == PLAIN[record] | sealed_fields(record).keys()
 
@@ -94,7 +94,7 @@ def memory(number: int, text: str = CANARY, **values: Any) -> Memory:
 
 
 async def lived(memories: Memories, scope: Scope, count: int = 5) -> list[str]:
-    """Everything that a store keeps of somebody's words."""
+    """Write one of everything that a store keeps of a user."""
     store = memories.store
     added = [memory(number) for number in range(count)]
     await store.apply(scope, Batch(changes=adding(*added, explicit=True)), now=NOW)
@@ -115,7 +115,7 @@ async def lived(memories: Memories, scope: Scope, count: int = 5) -> list[str]:
 
 
 def seen(uri: str) -> bytes:
-    """All that the database's files, a dump and every column of every table show."""
+    """Return the content of the database's files, a dump and every column of every table."""
     bare = uri.partition("&rls")[0]
     if uri.startswith("libsql"):
         path = Path(uri.removeprefix("libsql:///"))
@@ -144,7 +144,7 @@ def shown(uri: str) -> list[bytes]:
 
 
 async def everything(memories: Memories, scope: Scope) -> list[Any]:
-    """What a reader gets, by every way of reading."""
+    """Return the results of all ways of reading."""
     listed = (await memories.list(scope, order="oldest", limit=100)).memories
     hits = await memories.recall(scope, CANARY, limit=20, deliver=False)
     histories = [await memories.history(scope, memory.id) for memory in listed]
@@ -153,14 +153,14 @@ async def everything(memories: Memories, scope: Scope) -> list[Any]:
 
 
 async def test_encrypted_text_is_seen_in_no_file_dump_or_column(uri):
-    """Nothing that was said is seen in files dumps and columns."""
+    """Encrypted text appears in no file, dump or column."""
     async with await opened(uri, NEW) as memories:
         await lived(memories, ADA)
     assert not shown(uri)
 
 
 async def test_a_guess_at_a_text_is_not_confirmed_by_a_digest(uri):
-    """Who holds a dump can hash what they guess; nothing there is such a hash."""
+    """A dump holds no plain hash of a text that would confirm a guess."""
     said = memory(1)
     guessed = [planning.identity_of(said), postings.packed({"quokka77": 1})[:8]]
     for keys, scope, confirmed in ((None, BEN, True), (NEW, ADA, False)):
@@ -173,7 +173,7 @@ async def test_a_guess_at_a_text_is_not_confirmed_by_a_digest(uri):
 
 
 async def test_rotation_to_a_key_and_to_the_next_keeps_all(uri, monkeypatch):
-    """Rotation from plain to a key and on to the next keeps all."""
+    """Rotation from plain to a key, and on to the next, changes no answer."""
     monkeypatch.setattr(maintenance, "ROWS_AT_ONCE", 3)
     async with await opened(uri) as memories:
         await lived(memories, ADA, 12)
@@ -199,7 +199,7 @@ async def test_rotation_to_a_key_and_to_the_next_keeps_all(uri, monkeypatch):
 
 
 async def test_an_interrupted_rotation_goes_on(uri, monkeypatch):
-    """A rotation that is killed goes on and readers and writers go on meanwhile."""
+    """A killed rotation can be resumed, and readers and writers work meanwhile."""
     monkeypatch.setattr(maintenance, "ROWS_AT_ONCE", 1)
     async with await opened(uri, OLD) as memories:
         ids = await lived(memories, ADA, 8)
@@ -225,8 +225,8 @@ async def test_an_interrupted_rotation_goes_on(uri, monkeypatch):
 
 
 async def test_what_is_the_same_is_the_same_whichever_key_sealed_it(uri):
-    """Equal memories, tombstones and slots are found while a part of a scope is plain or of another
-    key.
+    """Equal memories, tombstones and slots match while parts of a scope are plain or sealed by
+    another key.
     """
     first = memory(1, event_ids=("e1",))
     for keys in (None, OLD, f"{NEW},{OLD}"):
@@ -252,7 +252,7 @@ async def test_what_is_the_same_is_the_same_whichever_key_sealed_it(uri):
 
 
 async def test_forgetting_finds_plain_history_of_an_encrypted_text(uri):
-    """What said the same and is history is erased too, be it still plain."""
+    """Forgetting erases superseded memories of equal content, even if they are still plain."""
     former, again = memory(1, state="superseded"), memory(1)
     for keys, added in ((None, [former]), (NEW, [again, memory(7, "Wombat", state="superseded")])):
         async with await opened(uri, keys) as memories:
@@ -277,7 +277,7 @@ FILTERS = (
 
 
 async def test_filters_find_the_same_plain_sealed_and_of_two_keys(uri):
-    """Filters find and facets count what they did while plain, sealed and of two keys."""
+    """Filters and facets give the same results for plain rows, sealed rows and rows of two keys."""
     for place, keys in enumerate((None, OLD, f"{NEW},{OLD}")):
         async with await opened(uri, keys) as memories:
             some = [memory(number) for number in (2 * place, 2 * place + 1)]
@@ -296,7 +296,7 @@ async def test_filters_find_the_same_plain_sealed_and_of_two_keys(uri):
 
 @pytest.mark.parametrize("keys", [None, NEW, key("old", "x")], ids=["none", "another", "wrong"])
 async def test_a_lost_or_wrong_key_is_an_error_that_names_it(uri, keys):
-    """A lost or wrong key is told by its name and never an empty answer."""
+    """A lost or wrong key raises an error with its id, never an empty answer."""
     async with await opened(uri, OLD) as memories:
         ids = await lived(memories, ADA)
     async with await opened(uri, keys) as memories:
@@ -322,7 +322,9 @@ async def test_a_lost_or_wrong_key_is_an_error_that_names_it(uri, keys):
 
 
 async def test_a_job_whose_key_is_lost_waits_and_holds_up_nobody_else(uri, caplog):
-    """A job that cannot be read stays queued, is told now and then, and runs with its key."""
+    """A job with a missing key stays queued with occasional warnings, blocks no other, and runs
+    once its key is back.
+    """
     said = [Message(role="user", text="I moved to Berlin", event_id="e")]
     locked = [Scope("acme", f"user {number}", "notes") for number in range(25)]
     async with await opened(uri, OLD) as memories:
@@ -340,7 +342,7 @@ async def test_a_job_whose_key_is_lost_waits_and_holds_up_nobody_else(uri, caplo
 
 
 async def test_the_doctor_names_the_key_that_is_missing(uri):
-    """The doctor tells which key a store needs."""
+    """The doctor names the missing key."""
     async with await opened(uri, OLD) as memories:
         await memories.add(ADA, ["Ada likes tea"])
     for keys, state, text in (
@@ -355,7 +357,7 @@ async def test_the_doctor_names_the_key_that_is_missing(uri):
 
 
 async def test_rows_cannot_be_exchanged_nor_altered(postgres_uri):
-    """A sealed value that stands in another row, or was changed, is refused."""
+    """A sealed value that was altered or moved to another row is refused."""
     async with await opened(postgres_uri, NEW) as memories:
         first, second = await memories.add(ADA, ["Ada likes tea", "Ada dislikes rum"])
         [other] = await memories.add(BEN, ["Ben likes tea"])
@@ -377,7 +379,7 @@ async def test_rows_cannot_be_exchanged_nor_altered(postgres_uri):
      "A" * 43 + "=", "id:" + "é" * 43],
 )  # fmt: skip
 async def test_keys_of_another_form_are_refused_and_never_repeated(keys, tmp_path):
-    """Keys of another form are refused before anything is made and never repeated."""
+    """Malformed keys are refused before anything is created, and never shown."""
     path = tmp_path / "memory.db"
     with pytest.raises(ConfigurationError, match="encryption_keys") as told:
         await Memories.open(f"libsql:///{path}", encryption_keys=keys, worker=False)
@@ -387,7 +389,7 @@ async def test_keys_of_another_form_are_refused_and_never_repeated(keys, tmp_pat
 
 
 async def test_keys_are_never_shown_and_never_in_a_uri(tmp_path, monkeypatch, capsys):
-    """Keys come from the environment alone, and no command or error shows one."""
+    """Keys come from the environment only, and no command or error shows them."""
     uri = f"libsql:///{tmp_path}/memory.db"
     secret = NEW.partition(":")[2]
     with pytest.raises(ConfigurationError, match="KAGENT_MEMORY_ENCRYPTION_KEYS") as told:

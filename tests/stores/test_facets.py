@@ -1,5 +1,5 @@
-"""What a list counts: totals, topics and tags under a filter, replaced memories, and what the next
-prune deletes.
+"""Counts: totals, topics and tags under a filter, and the number of memories that the next prune
+deletes.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ async def memories(store_uri: str, clock: Clock) -> AsyncIterator[Memories]:
 
 
 async def test_facets_count_what_the_filter_lets_through(memories: Memories, clock: Clock) -> None:
-    """Totals, topics and tags are those of the visible memories that pass, and the database counts
-    as the default does.
+    """Facets count the visible memories that pass the filter, in SQL as in the default
+    implementation.
     """
     ids = await memories.add(SCOPE, FACTS)
     whole = await memories.facets(SCOPE)
@@ -59,7 +59,7 @@ async def test_facets_count_what_the_filter_lets_through(memories: Memories, clo
 
 
 async def test_stats_tell_what_the_next_prune_deletes(memories: Memories, clock: Clock) -> None:
-    """`unused` is what a prune at this moment would delete."""
+    """`unused` is the number of memories that a prune would delete now."""
     facts = [Fact(f"fact {number}", ttl_days=5) for number in range(6)]
     ids = await memories.add(
         SCOPE, [*facts, Fact("long", ttl_days=90), Fact("pinned", ttl_days=5, pinned=True)]

@@ -1,6 +1,4 @@
-"""The index of a scope answers as if it were made anew from what the database holds at that
-moment.
-"""
+"""The index of a scope always answers like one rebuilt from the database's current state."""
 
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ SLOW = Filter(types=("semantic",))
 
 @pytest.fixture
 async def pair(store_uri):
-    """Two stores of one database, as two processes have them."""
+    """Two stores on one database, like two processes."""
     async with await open_store(store_uri) as one, await open_store(store_uri) as other:
         yield one, other
 
@@ -61,7 +59,7 @@ async def found(store: Store, *terms: str, now: datetime = NOW) -> set[str]:
 
 
 async def test_a_prune_of_another_process_is_seen_at_once(pair):
-    """What another process prunes is gone, and what it extends is back."""
+    """A prune by another process takes effect at once, both deletions and extensions."""
     here, there = pair
     soon = NOW + timedelta(days=1)
     kept, gone = (memory(text, expires_at=soon, ttl_days=1) for text in ("kept tea", "gone tea"))
@@ -73,7 +71,7 @@ async def test_a_prune_of_another_process_is_seen_at_once(pair):
 
 
 async def test_a_cancelled_load_leaves_no_vector_of_older_words(tmp_path, monkeypatch):
-    """What a thread puts in after its search was cancelled is not searched."""
+    """A vector loaded by a cancelled search is not used after its memory was reworded."""
     left = list[Any]()
 
     async def cancelled(_, work, *given):
@@ -100,7 +98,7 @@ async def test_a_cancelled_load_leaves_no_vector_of_older_words(tmp_path, monkey
 
 @pytest.mark.parametrize("step", ["changes", "passing"])
 async def test_a_slow_search_of_a_scope_holds_up_no_other(pair, monkeypatch, step):
-    """While the database works on one search of a scope, others of it are answered."""
+    """A slow database search of a scope does not block other searches of it."""
     here, _ = pair
     await add(here, memory("green tea"))
     await found(here, "tea")
@@ -123,7 +121,9 @@ async def test_a_slow_search_of_a_scope_holds_up_no_other(pair, monkeypatch, ste
 
 
 async def test_the_cache_is_bounded_by_one_setting(monkeypatch):
-    """`cache_mb` bounds what is kept of the scopes searched last, for words and vectors each."""
+    """`cache_mb` limits the cached indexes of recently searched scopes, and their vectors
+    separately.
+    """
     monkeypatch.setattr("kagent_memory.stores.index.SCOPE_BYTES", 2**20)
     async with await open_store("libsql:///:memory:", cache_mb=2) as store:
         for number in range(5):
@@ -139,7 +139,7 @@ async def test_the_cache_is_bounded_by_one_setting(monkeypatch):
 
 @pytest.fixture
 def loaded(monkeypatch):
-    """How many memories indexes took in one by one; every index is packed at once."""
+    """Count the memories that indexes load one by one; every index is packed at once."""
     monkeypatch.setattr(index_cache, "MIN_PACKED", 1)
     monkeypatch.setattr(index_cache, "PACKED_SHARE", 10**9)
     taken, updated = Counter(), ScopeIndex.updated
@@ -153,13 +153,13 @@ def loaded(monkeypatch):
 
 
 async def stored(store) -> None:
-    """Wait until the indexes that are being packed are stored."""
+    """Wait until the indexes being packed are stored."""
     while store.memories.indexes._packing:
         await asyncio.wait(store.memories.indexes._packing)
 
 
 async def searched_anew(store, *terms: str, now: datetime = NOW) -> tuple[Any, ...]:
-    """What a process finds that never saw the scope; what it packs is kept before it returns."""
+    """Return the results of a new process; its packed indexes are stored before it returns."""
     store.memories.indexes.drop()
     view = await store.memories.view(SCOPE, now=now)
     found = found_by(view, terms, 9)
@@ -175,7 +175,7 @@ async def searched_anew(store, *terms: str, now: datetime = NOW) -> tuple[Any, .
 
 
 async def test_a_new_process_reads_the_packed_index_and_what_is_new(pair, loaded):
-    """A scope that was never seen comes packed; only later memories come one by one."""
+    """A process new to a scope loads the packed index, and only later memories one by one."""
     here, there = pair
     await add(
         there,
@@ -206,7 +206,7 @@ async def kept_index(store) -> bytes:
 
 @pytest.mark.parametrize("way", ["forget", "evict", "prune", "tenant"])
 async def test_no_packed_index_outlives_what_is_erased(pair, loaded, way):
-    """Erasing deletes the packed index, and one that was made before is not stored."""
+    """Erasing deletes the packed index, and one packed before the erasure is not stored."""
     here, there = pair
     soon = NOW + timedelta(days=1)
     gone = memory("Quokka tea", author="Quokka", expires_at=soon, ttl_days=1)
@@ -239,7 +239,7 @@ async def test_no_packed_index_outlives_what_is_erased(pair, loaded, way):
 
 
 async def test_closing_packs_what_is_new(tmp_path, loaded, monkeypatch):
-    """Closing a store packs the indexes that hold enough news."""
+    """Closing a store packs the indexes with enough news."""
     monkeypatch.setattr(index_cache, "MIN_PACKED", 5)
     monkeypatch.setattr(index_cache, "PACKED_SHARE", 1)
     uri = f"libsql:///{tmp_path}/memory.db"
@@ -274,8 +274,8 @@ async def test_the_newest_packed_index_stays(pair, loaded):
 async def test_an_index_that_is_not_packed_stops_no_search(
     pair, loaded, monkeypatch, caplog, failure
 ):
-    """A search answers though its index is refused or oversized, and what that held is in the next
-    packed one.
+    """A search answers even if its index is refused or too large to store, and the next packed
+    index is complete.
     """
 
     def refuses(*_):
@@ -303,7 +303,7 @@ async def test_an_index_that_is_not_packed_stops_no_search(
     ("name", "other"), [("FORMAT", b"kagent_memory index 0\n"), ("zlib.crc32", lambda _: 0)]
 )
 async def test_an_index_of_another_format_is_packed_anew(pair, loaded, monkeypatch, name, other):
-    """A packed index of another format or with a wrong checksum is not read but replaced."""
+    """A packed index of another format or with a wrong checksum is replaced, not read."""
     here, there = pair
     await add(here, *(memory(f"tea number {number}") for number in range(9)))
     before = await searched_anew(here, "tea")
@@ -317,7 +317,7 @@ async def test_an_index_of_another_format_is_packed_anew(pair, loaded, monkeypat
 
 
 def placed(id: str, *terms: str, number: int = 0) -> Entry:
-    """An entry that differs from others in everything that an index knows."""
+    """Return an entry that differs from others in all indexed values."""
     return Entry(
         id=id,
         session_id=[None, "s", "t", "ö 🎉"][number % 4],
@@ -335,7 +335,7 @@ def placed(id: str, *terms: str, number: int = 0) -> Entry:
 
 
 def told(index: ScopeIndex, ids: list[str]) -> list[Any]:
-    """All that an index answers."""
+    """Return all answers of an index."""
     answers: list[Any] = [index.ids]
     for now in (NOW, NOW + timedelta(hours=5)):
         for superseded in (False, True):
@@ -376,7 +376,7 @@ WRITES = st.lists(
 @settings(deadline=None, max_examples=25)
 @given(st.lists(st.tuples(WRITES, st.sets(st.integers(0, 15), max_size=2)), max_size=8))
 def test_an_index_answers_as_one_made_anew(rounds):
-    """Whatever was written and erased, packed or not: it holds what each memory said last."""
+    """After any writes and erasures, packed or not, an index equals one of the latest memories."""
     # some begin or end with zeros
     ids = [str(uuid.UUID(int=number << 120 | number)) for number in range(16)]
     index, said = ScopeIndex(), dict[str, Entry]()

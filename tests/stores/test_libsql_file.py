@@ -1,5 +1,5 @@
-"""What a file promises besides the contract: shared by processes, erased to the byte, off the
-loop's thread.
+"""Promises of a file besides the contract: shared by processes, erased to the byte, off the event
+loop.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ def bytes_on_disk(path):
     ["deep%20name.db", "file:memory.db%3Fmode=memory", "ä ö%25.db", "-x.db", ":temp:"],
 )
 async def test_a_relative_uri_is_a_file_of_that_name(tmp_path, monkeypatch, name):
-    """Three slashes name a file below the working directory, also where sqlite would read more."""
+    """Three slashes name a file below the working directory, even if SQLite would read the name as
+    a URI.
+    """
     monkeypatch.chdir(tmp_path)
     async with await open_store(f"libsql:///{name}"):
         assert unquote(name) in {file.name for file in tmp_path.iterdir()}
@@ -80,7 +82,7 @@ async def test_a_relative_uri_is_a_file_of_that_name(tmp_path, monkeypatch, name
 
 @pytest.mark.parametrize("replaced", [False, True])
 async def test_a_file_that_was_deleted_is_an_error_at_the_next_write(tmp_path, replaced):
-    """Writes to a file that nobody finds any more would be lost with the process."""
+    """Writing to a deleted file raises an error, since its data would be lost with the process."""
     file = tmp_path / "memory.db"
     async with await Memories.open(f"libsql:///{file}", worker=False) as memories:
         scope = Scope("t", "u", "a")
@@ -95,7 +97,7 @@ async def test_a_file_that_was_deleted_is_an_error_at_the_next_write(tmp_path, r
 
 
 async def test_each_store_in_memory_is_its_own():
-    """Two stores in memory share nothing."""
+    """Two in-memory stores share nothing."""
     async with (
         await open_store("libsql:///:memory:") as one,
         await open_store("libsql:///:memory:") as two,
@@ -115,7 +117,7 @@ async def test_each_store_in_memory_is_its_own():
     ],
 )
 async def test_a_uri_that_is_no_database_says_what_to_do(tmp_path, uri, advice):
-    """A uri that is no database is a configuration error that says what to do."""
+    """An invalid URI raises a ConfigurationError that says what to do."""
     (tmp_path / "letter.txt").write_text("This is a letter. " * 500)
     with pytest.raises(ConfigurationError, match=advice):
         await open_store(uri.format(tmp_path))
@@ -136,7 +138,9 @@ for path in sys.argv[1:]:
 
 
 def test_a_file_that_may_not_be_written_is_a_configuration_error(open_folder):
-    """A file or directory without the rights is told with what to change."""
+    """A file or directory without permissions raises a ConfigurationError that says what to
+    change.
+    """
     paths = [open_folder / str(number) / "memory.db" for number in range(3)]
     for path, modes in zip(paths, ((0o444, 0o777), (0o000, 0o777), (0o666, 0o555)), strict=True):
         path.parent.mkdir()
@@ -173,7 +177,9 @@ def schema_of(connection):
 
 
 def test_a_later_migration_is_applied_once(migrated, monkeypatch):
-    """A database that lacks a migration runs it once; an older release then refuses the file."""
+    """A database that lacks a migration runs it once, and an older release then refuses the
+    file.
+    """
     with monkeypatch.context() as patch:
         one_more(patch, LATER)
         for _ in range(2):
@@ -186,7 +192,7 @@ def test_a_later_migration_is_applied_once(migrated, monkeypatch):
 
 
 def test_a_failed_migration_leaves_nothing(migrated, monkeypatch):
-    """A migration that fails leaves neither its tables nor its row."""
+    """A failed migration leaves neither its tables nor its row."""
     one_more(monkeypatch, LATER + ";\nCREATE TABLE memory (a TEXT);\n")
     before = schema_of(migrated)
     with pytest.raises(StoreError):
@@ -223,7 +229,7 @@ sys.exit(any([os.waitpid(child, 0)[1] for child in children]))
 
 
 def test_processes_that_open_a_new_file_at_once_succeed(path):
-    """Processes that open a new file at once and write all succeed."""
+    """Several processes can open a new file at the same time and write."""
     writers = ["one", "two", "three", "four"]
     command = [sys.executable, "-c", WRITERS, str(path), *writers]
     subprocess.run(command, check=True, timeout=180)
@@ -237,7 +243,7 @@ def test_processes_that_open_a_new_file_at_once_succeed(path):
 
 
 async def test_a_write_waits_for_another_process_while_reads_go_on(store, connection, monkeypatch):
-    """A write waits for another process's writer while reads go on."""
+    """A write waits for another process's transaction, and reads do not."""
     monkeypatch.setattr(database, "PATIENCE_SECONDS", 60.0)
     with connection.transaction(write=True):
         writing = asyncio.create_task(keep(store, "tea"))
@@ -251,7 +257,7 @@ async def test_a_write_waits_for_another_process_while_reads_go_on(store, connec
 
 
 async def test_a_search_waits_for_no_writer(path, connection):
-    """A process's first search, by words and vectors, goes on beside another's open write."""
+    """A process's first search, by words and vectors, does not wait for another's open write."""
     options = {"embedding": HashEmbedder(dimensions=16), "llm": False, "worker": False}
     async with await Memories.open(f"libsql:///{path}", **options) as memories:
         await memories.add(SCOPE, ["Ann drinks tea"])
@@ -263,7 +269,7 @@ async def test_a_search_waits_for_no_writer(path, connection):
 
 
 async def test_patience_with_another_writer_ends_in_a_store_error(store, connection, monkeypatch):
-    """A writer waits at most five seconds for another process."""
+    """A write waits at most five seconds for another process."""
     assert database.PATIENCE_SECONDS <= 5
     monkeypatch.setattr(database, "PATIENCE_SECONDS", 0.2)
     with connection.transaction(write=True), pytest.raises(StoreError, match="locked"):
@@ -272,7 +278,7 @@ async def test_patience_with_another_writer_ends_in_a_store_error(store, connect
 
 
 class Held:
-    """A script that holds the thread until it is released."""
+    """A script that occupies the thread until it is released."""
 
     def __init__(self):
         self.entered, self.release, self.ended = (threading.Event() for _ in range(3))
@@ -284,7 +290,7 @@ class Held:
 
 
 async def test_a_cancelled_caller_leaves_what_began_to_its_end(path):
-    """A cancelled caller stops waiting; what began is written, and what did not never is."""
+    """Cancelling a caller lets a write finish that has begun, and drops one that has not."""
     store = await database.LibSQLDatabase.open(f"libsql:///{path}")
     began, waits = Held(), Held()
     running = asyncio.create_task(store.run(began, None, write=True))
@@ -303,7 +309,7 @@ async def test_a_cancelled_caller_leaves_what_began_to_its_end(path):
 
 @pytest.mark.parametrize("work", ["open", "close"])
 async def test_a_file_whose_caller_was_cancelled_is_closed(path, monkeypatch, work):
-    """Cancelling `open` or `close` while work is under way closes the file after it."""
+    """Cancelling `open` or `close` during work still closes the file afterwards."""
     slow, writing = Held(), None
 
     def held_up(connection):
@@ -337,7 +343,7 @@ async def test_a_file_whose_caller_was_cancelled_is_closed(path, monkeypatch, wo
 
 
 def fill(connection, *bodies):
-    """Write notes in one transaction, which an exception among them ends."""
+    """Write notes in one transaction; an exception among them aborts it."""
     with connection.transaction(write=True):
         for body in bodies:
             if isinstance(body, BaseException):
@@ -346,7 +352,7 @@ def fill(connection, *bodies):
 
 
 def test_a_transaction_is_kept_whole_or_not_at_all(connection):
-    """Whatever ends a transaction early, a full disk too, takes all of it back."""
+    """A transaction that ends early, even by a full disk, is rolled back completely."""
     with pytest.raises(KeyboardInterrupt):
         fill(connection, "1", KeyboardInterrupt())
     connection.rows("PRAGMA max_page_count = 10")
@@ -357,7 +363,7 @@ def test_a_transaction_is_kept_whole_or_not_at_all(connection):
 
 
 async def test_an_old_sqlite_is_refused_at_open_and_no_file_is_made(path, monkeypatch):
-    """A Python with SQLite before 3.35 is told so, and makes no file."""
+    """SQLite before 3.35 is refused, and no file is created."""
     monkeypatch.setattr("sqlite3.sqlite_version_info", (3, 34, 1))
     monkeypatch.setattr("sqlite3.sqlite_version", "3.34.1")
     with pytest.raises(
@@ -381,7 +387,7 @@ async def keep_canary(store):
 
 
 async def test_forgotten_text_is_gone_from_the_file_and_its_log(store, path):
-    """Forgotten text is gone from the file and its log byte by byte."""
+    """Forgetting erases every byte of a text from the file and its log."""
     memory_id = await keep_canary(store)
     assert CANARY.encode() in bytes_on_disk(path)
     assert CANARY in await contents(store)
@@ -392,7 +398,7 @@ async def test_forgotten_text_is_gone_from_the_file_and_its_log(store, path):
 
 
 async def test_a_cancelled_caller_leaves_no_forgotten_text(store, path):
-    """The log is emptied after the next write when nobody waits any more for what was erased."""
+    """If the caller of an erasure is cancelled, the log is emptied after the next write."""
     memory_id, held = await keep_canary(store), Held()
     forgetting = asyncio.create_task(store.forget(SCOPE, Erasure(ids=[memory_id], now=NOW)))
     behind = asyncio.create_task(store.memories.database.run(held, None, write=False))
@@ -408,7 +414,7 @@ async def test_a_cancelled_caller_leaves_no_forgotten_text(store, path):
 
 
 async def test_pruned_text_is_gone_from_the_file_and_its_log(store, path):
-    """A prune leaves none of the text's bytes on the disk."""
+    """A prune leaves none of the bytes of a text on the disk."""
     await keep(store, CANARY, ttl_days=1)
     assert (await store.memories.prune(now=NOW + 2 * DAY, popular_after=10)).deleted == 1
     assert CANARY.split()[0].encode() not in bytes_on_disk(path)
@@ -417,7 +423,7 @@ async def test_pruned_text_is_gone_from_the_file_and_its_log(store, path):
 async def test_a_log_in_use_is_emptied_after_the_next_write(
     store, connection, path, monkeypatch, caplog
 ):
-    """A log that another process reads in is emptied after the next write."""
+    """A log in use by a reader of another process is emptied after the next write."""
     monkeypatch.setattr(database, "ERASE_PATIENCE_SECONDS", 0.05)
     memory_id = await keep_canary(store)
     with connection.transaction(write=False):

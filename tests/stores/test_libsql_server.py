@@ -1,6 +1,4 @@
-"""A store on a libSQL server, by its published HTTP protocol: whatever a server or network may
-do.
-"""
+"""A store on a libSQL server through its HTTP protocol, with faults of server and network."""
 
 from __future__ import annotations
 
@@ -35,7 +33,7 @@ def server(tmp_path):
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Tries again for a moment only."""
+    """Make retries end after a moment."""
     monkeypatch.setattr(database, "PATIENCE_SECONDS", 0.05)
 
 
@@ -57,7 +55,7 @@ def add(connection, id, body: Any = "x"):
 
 
 def write(connection, *ids, then=lambda: None):
-    """All of one transaction."""
+    """Run the statements in one transaction."""
     with connection.transaction(write=True):
         for id in ids:
             add(connection, id)
@@ -70,7 +68,7 @@ def ids(server):
 
 
 def test_a_failed_transaction_leaves_nothing(connection, server):
-    """What fails leaves nothing of its transaction and the next goes on."""
+    """A failed transaction leaves nothing, and the next one succeeds."""
     write(connection, "1")
     batch = [("INSERT INTO note VALUES (:id, '')", {"id": id}) for id in ("3", "1", "4")]
     for wrong, kind in (
@@ -88,7 +86,7 @@ def test_a_failed_transaction_leaves_nothing(connection, server):
 
 
 def test_a_writer_elsewhere_is_waited_for_and_not_mistaken(connection, server):
-    """Another client's lock is Busy, which may be tried again."""
+    """Another client's lock raises Busy, which can be retried."""
     other = connect(to_place(server.uri("notes")))
     with connection.transaction(write=True):
         add(connection, "1")
@@ -100,7 +98,9 @@ def test_a_writer_elsewhere_is_waited_for_and_not_mistaken(connection, server):
 
 
 def test_the_token_goes_nowhere_but_to_the_server_of_the_uri(connection, server):
-    """A server that sends its clients elsewhere, not to itself, is refused, and nothing kept."""
+    """The token is sent only to the server of the URI: a base_url elsewhere is refused, and nothing
+    is written.
+    """
     own, other = [
         lambda answer, name=name: {**answer, "base_url": f"http://{server.address}/{name}"}
         for name in ("notes/", "other")
@@ -137,7 +137,7 @@ WRONG = {
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_an_answer_of_no_libsql_server_is_a_store_error(connection, server, wrong):
-    """An answer of no libsql server is a store error and nothing is kept."""
+    """An answer of a different kind of server raises a StoreError, and nothing is written."""
     server.plan(None, WRONG[wrong])
     with pytest.raises(StoreError, match="does not speak libSQL's protocol") as told:
         write(connection, "1", then=lambda: connection.rows("SELECT id FROM note"))
@@ -153,7 +153,7 @@ def test_an_answer_of_no_libsql_server_is_a_store_error(connection, server, wron
     [*itertools.product([0, 1], ["cut", "drop", 429, 502, 503]), (1, "expire")],
 )
 def test_trouble_before_the_commit_may_be_tried_again(connection, server, trouble, before):
-    """Trouble before the commit may be tried again and nothing is kept."""
+    """An error before the commit can be retried, and nothing is written."""
     server.plan(*[None] * before, trouble)
     with pytest.raises(Busy):
         write(connection, "1", "2")
@@ -165,7 +165,7 @@ def test_trouble_before_the_commit_may_be_tried_again(connection, server, troubl
 
 @pytest.mark.parametrize("trouble", ["cut", "drop", 500, 502, b"{}"])
 def test_trouble_at_the_commit_is_told_and_never_tried_again(connection, server, trouble):
-    """A commit without an answer may have been kept; the error says so."""
+    """A commit without an answer is never retried; the error says that it may have been written."""
     server.plan(None, trouble)
     with pytest.raises(StoreError, match=r"[Ww]hether this was written is unknown") as told:
         write(connection, "1")
@@ -175,7 +175,7 @@ def test_trouble_at_the_commit_is_told_and_never_tried_again(connection, server,
 
 
 def test_a_commit_that_was_never_sent_wrote_nothing(connection, server):
-    """A commit for which no connection could be made wrote nothing, and the error says so."""
+    """A commit that could not connect wrote nothing, and the error says so."""
 
     def unplug():
         server.paths.clear()
@@ -189,7 +189,7 @@ def test_a_commit_that_was_never_sent_wrote_nothing(connection, server):
 
 
 def test_a_token_refused_midway_is_a_wrong_configuration(connection, server):
-    """A token that ends during a transaction is no trouble that passes; nothing is kept."""
+    """A token refused during a transaction is a ConfigurationError, and nothing is written."""
     server.plan(None, 401)
     with pytest.raises(ConfigurationError, match="accepts this authToken"):
         write(connection, "1", "2")
@@ -198,7 +198,7 @@ def test_a_token_refused_midway_is_a_wrong_configuration(connection, server):
 
 
 def test_a_lost_read_may_be_tried_again(connection, server):
-    """A transaction that only reads may be tried again wherever it is lost."""
+    """A read-only transaction can be retried wherever it was lost."""
     server.plan(None, "drop")
     with pytest.raises(Busy), connection.transaction(write=False):
         connection.rows("SELECT id FROM note")
@@ -208,7 +208,7 @@ def test_a_lost_read_may_be_tried_again(connection, server):
 
 
 async def test_a_connection_closed_meanwhile_costs_nothing(server):
-    """A connection that the server closed meanwhile costs nobody anything."""
+    """A connection closed by the server between requests causes no error."""
     async with await Memories.open(server.uri(), **QUIET) as memories:
         server.plan("cut")
         await memories.add(SCOPE, ["Ada drinks tea."])
@@ -219,7 +219,7 @@ async def test_a_connection_closed_meanwhile_costs_nothing(server):
 
 
 async def test_two_processes_that_start_at_once_make_one_schema(server):
-    """Several that open a new database at once all succeed."""
+    """Several clients can open a new database at the same time."""
     uri = server.uri("new")
 
     async def start() -> None:
@@ -231,7 +231,7 @@ async def test_two_processes_that_start_at_once_make_one_schema(server):
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 301])
 async def test_a_server_that_lets_nobody_in_is_a_wrong_configuration(server, status, impatient):
-    """A refusal that no retry mends is a ConfigurationError."""
+    """A refusal that no retry can fix is a ConfigurationError."""
     server.plan(*[status] * 10)
     with pytest.raises(ConfigurationError, match=str(status)):
         await open_store(server.uri())
@@ -259,7 +259,7 @@ async def test_a_server_that_is_away_is_a_store_error(impatient):
 
 
 async def test_a_server_that_is_away_for_a_while_heals_by_itself(server, impatient):
-    """A store goes on by itself when its server is back."""
+    """A store recovers by itself when its server is back."""
     async with await Memories.open(server.uri(), **QUIET) as memories:
         await memories.add(SCOPE, ["Ada drinks tea."])
         server.plan(*[500] * 30)
@@ -270,7 +270,7 @@ async def test_a_server_that_is_away_for_a_while_heals_by_itself(server, impatie
 
 
 async def test_a_server_that_hangs_is_waited_for_once(server, monkeypatch):
-    """A server that hangs is waited for once and not by each in turn."""
+    """Concurrent callers wait for a hanging server together, not one after another."""
     monkeypatch.setattr(hrana, "TIMEOUT", httpx.Timeout(0.5))
     monkeypatch.setattr(hrana, "REST_SECONDS", 600.0)
     async with await Memories.open(server.uri(), **QUIET) as memories:
@@ -288,7 +288,7 @@ async def test_a_server_that_hangs_is_waited_for_once(server, monkeypatch):
 
 
 async def test_looking_makes_nothing(server, tmp_path):
-    """Looking whether a store exists makes none."""
+    """Checking for a store does not create one."""
     uri = server.uri("empty")
     assert not await store_exists(uri)
     findings = await examine(uri, llm=False)
@@ -313,7 +313,7 @@ async def test_looking_makes_nothing(server, tmp_path):
     ],
 )
 def test_what_a_uri_names(uri, server):
-    """Scheme, port, path and authToken of a URI say which server is meant."""
+    """A URI gives the scheme, host, port, path and authToken of the server."""
     assert to_place(uri) == server
 
 
@@ -339,7 +339,7 @@ def test_what_a_uri_names(uri, server):
     ],
 )
 async def test_a_uri_that_names_no_server_says_what_to_write(uri, told):
-    """A uri that names no server says what to write and shows no secret."""
+    """An invalid server URI raises an error that shows the correct form and no secret."""
     with pytest.raises(KagentMemoryError, match=told) as error:
         await Memories.open(uri, llm=False)
     assert isinstance(error.value, ConfigurationError)

@@ -1,4 +1,4 @@
--- Statements that this dialect alone has.
+-- Statements of this dialect only.
 
 -- name: make_vectors
 CREATE TABLE memory_vector_{space} (

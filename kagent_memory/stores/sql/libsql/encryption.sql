@@ -1,24 +1,30 @@
--- Encryption anew: rows that are not sealed by the current key, whose header is :header, and the statements that write
--- them. "sealed" is NULL where a row never was.
+-- Re-encryption: the rows not sealed by the current key, whose header is :header, and the
+-- statements that write them. "sealed" is NULL in plain rows.
 
 -- name: next_scopes
--- The next scopes after this one, each with whether it has anything to encrypt anew.
+-- The next scopes in order of id, and whether they hold anything to re-encrypt.
 SELECT
     s.tenant, s.user_id, s.app, (
         substr(s.salt, 1, length(:header)) <> :header
         OR EXISTS (
             SELECT 1 FROM memory AS m
-            WHERE m.scope_id = s.scope_id AND (m.sealed IS NULL OR substr(m.sealed, 1, length(:header)) <> :header)
+            WHERE m.scope_id = s.scope_id
+                AND (m.sealed IS NULL OR substr(m.sealed, 1, length(:header)) <> :header)
         )
         OR EXISTS (
             SELECT 1 FROM memory_revision AS r
-            WHERE r.scope_id = s.scope_id AND (r.sealed IS NULL OR substr(r.sealed, 1, length(:header)) <> :header)
+            WHERE r.scope_id = s.scope_id
+                AND (r.sealed IS NULL OR substr(r.sealed, 1, length(:header)) <> :header)
         )
         OR EXISTS (
             SELECT 1 FROM ingest_job AS j
             WHERE j.scope_id = s.scope_id AND (
                 j.sealed IS NULL OR substr(j.sealed, 1, length(:header)) <> :header
-                OR (j.error <> '' AND substr(j.error, 1, 1 + 2 * length(:header)) <> char(31) || lower(hex(:header)))
+                OR (
+                    j.error <> ''
+                    AND substr(j.error, 1, 1 + 2 * length(:header))
+                        <> char(31) || lower(hex(:header))
+                )
             )
         )
     ) AS stale
@@ -37,7 +43,7 @@ UPDATE memory SET content_hash = :content_hash WHERE scope_id = :scope_id AND id
 UPDATE scope SET salt = :salt WHERE scope_id = :scope_id
 
 -- name: stale_memories
--- As `remembered` has them, with what rows alone have.
+-- The columns of `remembered`, and those that only the table has.
 SELECT r.*, m.touched, m.postings, m.sealed IS NOT NULL AS is_sealed
 FROM (
     SELECT scope_id, id, touched, postings, sealed FROM memory
@@ -50,7 +56,8 @@ WHERE r.scope_id = :scope_id
 ORDER BY r.id
 
 -- name: stale_revisions
-SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group AS "group", final, sealed
+SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group AS "group", final,
+    sealed
 FROM memory_revision
 WHERE scope_id = :scope_id AND (sealed IS NULL OR substr(sealed, 1, length(:header)) <> :header)
 ORDER BY memory_id, revision
@@ -61,7 +68,9 @@ SELECT *
 FROM ingest_job
 WHERE scope_id = :scope_id AND (
     sealed IS NULL OR substr(sealed, 1, length(:header)) <> :header
-    OR (error <> '' AND substr(error, 1, 1 + 2 * length(:header)) <> char(31) || lower(hex(:header)))
+    OR (
+        error <> '' AND substr(error, 1, 1 + 2 * length(:header)) <> char(31) || lower(hex(:header))
+    )
 )
 ORDER BY id
 LIMIT :limit

@@ -1,5 +1,5 @@
 -- name: take_lease
--- By the database's clock.
+-- Leases go by the database's clock.
 INSERT INTO lease (name, owner, until)
 VALUES (:name, :owner, strftime('%Y-%m-%dT%H:%M:%f000Z', 'now', printf('%.3f seconds', :seconds)))
 ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until
@@ -7,22 +7,26 @@ WHERE lease.owner = excluded.owner OR lease.until <= strftime('%Y-%m-%dT%H:%M:%f
 RETURNING name
 
 -- name: expired_scopes
--- The next scopes after this one that hold something to prune.
+-- The next scopes in order of id that hold something to prune.
 SELECT DISTINCT m.scope_id, s.tenant, s.user_id, s.app
 FROM memory AS m
 JOIN scope AS s ON s.scope_id = m.scope_id
-WHERE m.expires_at <= :now AND m.expires_at IS NOT NULL AND NOT m.pinned AND (:scope_id IS NULL OR m.scope_id > :scope_id)
+WHERE m.expires_at <= :now AND m.expires_at IS NOT NULL AND NOT m.pinned
+    AND (:scope_id IS NULL OR m.scope_id > :scope_id)
 ORDER BY m.scope_id
 LIMIT :limit
 
 -- name: advance_version
--- As touch_scope, for a scope that is there.
+-- Like touch_scope, for an existing scope.
 UPDATE scope SET version = version + :step WHERE scope_id = :scope_id
 
 -- name: extend_memories
 -- Each by its own time to live, to the microsecond.
 UPDATE memory SET
-    expires_at = CASE WHEN ttl_days > 0 THEN strftime('%Y-%m-%d', :now, ttl_days || ' days') || substr(:now, 11) END,
+    expires_at = CASE
+        WHEN ttl_days > 0
+        THEN strftime('%Y-%m-%d', :now, ttl_days || ' days') || substr(:now, 11)
+    END,
     touched = (SELECT s.version FROM scope AS s WHERE s.scope_id = :scope_id)
 WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
 
@@ -31,7 +35,7 @@ UPDATE memory_stats SET delivered = 0
 WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
 
 -- name: lacking_vectors
--- Those of these scopes that hold a visible or short-term memory without a vector.
+-- Those of the given scopes that hold a visible or short-term memory without a vector.
 SELECT s.tenant, s.user_id, s.app
 FROM scope AS s
 WHERE s.scope_id IN (SELECT unhex(value) FROM json_each(:scope_ids)) AND EXISTS (
@@ -56,7 +60,7 @@ WHERE (
 length(s.tenant) + length(s.app) + length(s.user_id) <= 600
 
 -- name: scopes
--- Each of these begins at a lower bound of the names that are not given, which is where its index is entered.
+-- Each of these queries starts its index at a lower bound of the names that are not given.
 {listed} AND {short}
     AND (s.tenant, s.app, s.user_id) >= (:from_tenant, :from_app, :from_user)
 ORDER BY s.tenant, s.app, s.user_id
@@ -115,7 +119,7 @@ LIMIT :limit
 LIMIT :limit
 
 -- name: long_scopes
--- Those with names too long for the others' indexes.
+-- Scopes whose names are too long for the indexes of the other queries.
 {listed} AND length(s.tenant) + length(s.app) + length(s.user_id) > 600
     AND (:tenant IS NULL OR s.tenant = :tenant)
     AND (:app IS NULL OR s.app = :app)
@@ -128,7 +132,7 @@ LIMIT :limit
 SELECT number, name, dimensions, probe, state FROM embedder WHERE state <> 'dropped' ORDER BY number
 
 -- name: insert_embedding_space
--- No row when somebody else adds one at the same time: read again.
+-- No row if another transaction adds one at the same time: read again.
 INSERT INTO embedder (number, name, dimensions, probe, state)
 SELECT coalesce(max(number), 0) + 1, :name, :dimensions, :probe, :state FROM embedder
 WHERE true
@@ -136,11 +140,15 @@ ON CONFLICT DO NOTHING
 RETURNING number
 
 -- name: choose_embedding_space
--- One embedder's vectors are made beside the current one's, or it is current where there is none; what another was to be
--- replaced by is given up.
+-- Fill the embedder's vectors beside the current one's, or make it current if there is none. An
+-- unfinished replacement by another embedder is given up.
 UPDATE embedder SET state = CASE
     WHEN number <> :number THEN 'retired'
-    WHEN EXISTS (SELECT 1 FROM embedder AS c WHERE c.state = 'current' AND substr(c.name, 1, 9) <> 'external-')
+    WHEN EXISTS (
+        SELECT 1
+        FROM embedder AS c
+        WHERE c.state = 'current' AND substr(c.name, 1, 9) <> 'external-'
+    )
     THEN 'filling'
     ELSE 'current'
 END
@@ -152,17 +160,19 @@ UPDATE embedder SET state = 'current' WHERE number = :number AND state IN ('fill
 RETURNING number
 
 -- name: retire_embedding_spaces
--- All that the given one replaces; vectors that callers bring are replaced by nothing.
+-- All that the given one replaces. Vectors brought by callers are never replaced.
 UPDATE embedder SET state = 'retired'
 WHERE number <> :number AND state IN ('filling', 'current') AND substr(name, 1, 9) <> 'external-'
 
 -- name: mark_dropped
--- Another embedder may have the name again, but nobody the number, by which processes know what they hold in memory.
-UPDATE embedder SET state = 'dropped', name = name || ' (dropped ' || number || ')' WHERE number = :number
+-- The name is free for another embedder. The number is not: processes know cached vectors by it.
+UPDATE embedder SET state = 'dropped', name = name || ' (dropped ' || number || ')'
+WHERE number = :number
 
 -- name: about
 SELECT 'database' AS part, 'SQLite ' || sqlite_version() AS text
 UNION ALL
 SELECT 'extension', 'SQLite needs none'
 UNION ALL
-SELECT 'migrations', group_concat(number || ' ' || name, ', ') FROM (SELECT * FROM schema_migration ORDER BY number)
+SELECT 'migrations', group_concat(number || ' ' || name, ', ')
+FROM (SELECT * FROM schema_migration ORDER BY number)

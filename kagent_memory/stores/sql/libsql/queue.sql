@@ -1,14 +1,16 @@
 -- name: queued_job
--- The newest queued job of this key, as `waiting_job`, and none of the empty one; nobody drops it before the end of the
--- transaction.
+-- The newest queued job of this key, none for the empty key. Nobody drops it before the transaction
+-- ends.
 SELECT j.*
 FROM ingest_job AS j
-WHERE j.scope_id = :scope_id AND j.kind = :kind AND j.key = :key AND j.key <> '' AND j.state = 'queued'
+WHERE j.scope_id = :scope_id AND j.kind = :kind AND j.key = :key AND j.key <> ''
+    AND j.state = 'queued'
 ORDER BY j.created_at DESC, j.id DESC
 LIMIT 1
 
 -- name: coalesce_job
--- A queued job takes over what a later one of its key brings. A timer that is set anew has failed at nothing yet.
+-- A queued job takes over the values of a later one of its key. A rescheduled timer has not failed
+-- yet.
 UPDATE ingest_job SET
     payload = :payload, sealed = :sealed,
     run_after = :run_after, session_id = :session_id, provider = :provider,
@@ -20,21 +22,21 @@ WHERE scope_id = :scope_id AND id = :id
 
 -- name: insert_job
 INSERT INTO ingest_job (
-    scope_id, id, kind, session_id, key, payload, provider, model, state, attempts, run_after, created_at, lease_until,
-    owner, fence, error, calls, tokens, failures, sealed
+    scope_id, id, kind, session_id, key, payload, provider, model, state, attempts, run_after,
+    created_at, lease_until, owner, fence, error, calls, tokens, failures, sealed
 ) VALUES (
-    :scope_id, :id, :kind, :session_id, :key, :payload, :provider, :model, :state, :attempts, :run_after, :created_at,
-    :lease_until, :owner, :fence, :error, :calls, :tokens, :failures,
+    :scope_id, :id, :kind, :session_id, :key, :payload, :provider, :model, :state, :attempts,
+    :run_after, :created_at, :lease_until, :owner, :fence, :error, :calls, :tokens, :failures,
     :sealed
 )
 ON CONFLICT (scope_id, id) DO NOTHING
 
 -- name: claimable
--- take_job decides. What is due goes by the caller's clock, leases by the database's alone: two workers whose clocks
--- differ still agree on who holds a job.
--- What failed before, in an outage say, holds up nothing that is new; nor does one scope's long queue the others: those
--- served last come last. The scopes at work are looked for once: for each job anew, a long queue would take the square of
--- its length.
+-- take_job decides. Jobs are due by the caller's clock, but leases go by the database's, so that
+-- workers with different clocks agree on who holds a job. New jobs come before failed ones, so that
+-- an outage delays nothing new, and scopes served last come last, so that a long queue does not
+-- block others. Busy scopes are found once: looking for each job would be quadratic in a long
+-- queue.
 SELECT due.id, due.fence, s.tenant, s.user_id, s.app
 FROM (
     SELECT
@@ -48,7 +50,10 @@ FROM (
             (j.state = 'queued' AND j.run_after <= :now)
             OR (
                 j.state = 'running'
-                AND (j.lease_until IS NULL OR j.lease_until <= strftime('%Y-%m-%dT%H:%M:%f000Z', 'now'))
+                AND (
+                    j.lease_until IS NULL
+                    OR j.lease_until <= strftime('%Y-%m-%dT%H:%M:%f000Z', 'now')
+                )
             )
         )
         AND j.scope_id NOT IN (
@@ -63,14 +68,17 @@ JOIN scope AS s ON s.scope_id = due.scope_id
 ORDER BY due.again, due.turn, due.created_at, due.id
 
 -- name: take_job
--- Compare and set: of two workers with two jobs of one scope only one gets through.
+-- Compare-and-set: of two workers with two jobs of one scope only one succeeds.
 UPDATE ingest_job SET
     state = 'running', fence = fence + 1, attempts = attempts + 1, owner = :owner,
     lease_until = strftime('%Y-%m-%dT%H:%M:%f000Z', 'now', printf('%.3f seconds', :lease_seconds))
 WHERE scope_id = :scope_id AND id = :id AND fence = :fence
     AND (
         (state = 'queued' AND run_after <= :now)
-        OR (state = 'running' AND (lease_until IS NULL OR lease_until <= strftime('%Y-%m-%dT%H:%M:%f000Z', 'now')))
+        OR (
+            state = 'running'
+            AND (lease_until IS NULL OR lease_until <= strftime('%Y-%m-%dT%H:%M:%f000Z', 'now'))
+        )
     )
     AND NOT EXISTS (
         SELECT 1 FROM ingest_job AS o
@@ -80,11 +88,13 @@ WHERE scope_id = :scope_id AND id = :id AND fence = :fence
 RETURNING *
 
 -- name: lock_scope
--- As touch_scope without a step, for a scope that is there.
+-- Like touch_scope without a step, for an existing scope.
 UPDATE scope SET version = version WHERE scope_id = :scope_id
 
 -- name: renew_job
-UPDATE ingest_job SET lease_until = strftime('%Y-%m-%dT%H:%M:%f000Z', 'now', printf('%.3f seconds', :lease_seconds))
+UPDATE ingest_job SET lease_until = strftime(
+    '%Y-%m-%dT%H:%M:%f000Z', 'now', printf('%.3f seconds', :lease_seconds)
+)
 WHERE scope_id = :scope_id AND id = :id AND fence = :fence AND state = 'running'
 RETURNING id
 
@@ -98,9 +108,9 @@ RETURNING id
 
 -- name: jobs
 SELECT
-    j.id, j.kind, j.session_id, j.key, j.provider, j.model, j.state, j.attempts, j.run_after, j.created_at,
-    j.lease_until, j.owner, j.fence, j.error, j.calls, j.tokens, j.failures, s.tenant, s.user_id, s.app,
-    CASE WHEN :payloads THEN j.payload ELSE json_object() END AS payload,
+    j.id, j.kind, j.session_id, j.key, j.provider, j.model, j.state, j.attempts, j.run_after,
+    j.created_at, j.lease_until, j.owner, j.fence, j.error, j.calls, j.tokens, j.failures, s.tenant,
+    s.user_id, s.app, CASE WHEN :payloads THEN j.payload ELSE json_object() END AS payload,
     CASE WHEN :payloads THEN j.sealed END AS sealed
 FROM ingest_job AS j
 JOIN scope AS s ON s.scope_id = j.scope_id
@@ -132,7 +142,10 @@ ORDER BY j.created_at DESC, j.id DESC
 LIMIT 1
 
 -- name: pending_jobs
--- What was accepted and is not done; timers wait for their own time.
+-- Accepted work that is not done; timers do not count before their time.
 SELECT count(*) AS count, min(created_at) AS oldest_at FROM ingest_job
 WHERE state <> 'dead'
-    AND (kind IN ('transcript', 'embed') OR (kind = 'session_end' AND (run_after <= :now OR error <> '')))
+    AND (
+        kind IN ('transcript', 'embed')
+        OR (kind = 'session_end' AND (run_after <= :now OR error <> ''))
+    )

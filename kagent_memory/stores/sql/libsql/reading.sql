@@ -1,6 +1,6 @@
 -- fragment: passes_filter
--- Whether a memory m is visible and meets every condition of a filter; a NULL sets none. What begins with "sealed_" is
--- the same condition for rows that are encrypted (see row_codec.py).
+-- True if a memory m is visible and meets all conditions of a filter; NULL sets none. A parameter
+-- "sealed_…" is the same condition for encrypted rows (see row_codec.py).
 (
     (m.state = 'active' OR :superseded OR :sources AND m.state = 'source')
     AND (:state IS NULL OR m.state = :state)
@@ -8,15 +8,23 @@
     AND (:types IS NULL OR m.type IN (SELECT value FROM json_each(:types)))
     AND (:topics IS NULL OR EXISTS (
         SELECT 1 FROM json_each(m.topics) AS h
-        WHERE h.value IN (SELECT value FROM json_each(:topics) UNION ALL SELECT value FROM json_each(:sealed_topics))
+        WHERE h.value IN (
+            SELECT value FROM json_each(:topics)
+            UNION ALL
+            SELECT value FROM json_each(:sealed_topics)
+        )
     ))
     AND (
         :tags IS NULL
         OR NOT EXISTS (
-            SELECT 1 FROM json_each(:tags) AS w WHERE w.value NOT IN (SELECT value FROM json_each(m.tags))
+            SELECT 1
+            FROM json_each(:tags) AS w
+            WHERE w.value NOT IN (SELECT value FROM json_each(m.tags))
         )
         OR (:sealed_tags IS NOT NULL AND NOT EXISTS (
-            SELECT 1 FROM json_each(:sealed_tags) AS w WHERE w.value NOT IN (SELECT value FROM json_each(m.tags))
+            SELECT 1
+            FROM json_each(:sealed_tags) AS w
+            WHERE w.value NOT IN (SELECT value FROM json_each(m.tags))
         ))
     )
     AND (:origins IS NULL OR m.origin IN (SELECT value FROM json_each(:origins)))
@@ -32,7 +40,9 @@
         )
         OR (:sealed_metadata IS NOT NULL AND NOT EXISTS (
             SELECT 1 FROM json_each(:sealed_metadata) AS w
-            WHERE NOT EXISTS (SELECT 1 FROM json_each(m.metadata) AS h WHERE h.key = w.key AND h.value = w.value)
+            WHERE NOT EXISTS (
+                SELECT 1 FROM json_each(m.metadata) AS h WHERE h.key = w.key AND h.value = w.value
+            )
         ))
     )
     AND (:session_id IS NULL OR m.session_id = :session_id)
@@ -53,18 +63,23 @@ WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
     AND (pinned OR expires_at IS NULL OR expires_at > :now)
 
 -- name: stored_memories
--- In whatever state, expired or not.
-SELECT * FROM remembered WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids)) ORDER BY id
+-- In any state, expired or not.
+SELECT *
+FROM remembered
+WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
+ORDER BY id
 
 -- name: met_memories
--- These memories, and the active, short-term and quarantined ones with one of these content hashes, expired or not.
+-- These memories, and the active, short-term and quarantined ones with one of these content hashes,
+-- expired or not.
 SELECT * FROM remembered
 WHERE scope_id = :scope_id AND id IN (
     SELECT value FROM json_each(:ids)
     UNION ALL
     SELECT m.id
     FROM memory AS m INDEXED BY memory_identity
-    WHERE m.scope_id = :scope_id AND m.state = 'active' AND m.content_hash IN (SELECT unhex(value) FROM json_each(:hashes))
+    WHERE m.scope_id = :scope_id AND m.state = 'active'
+        AND m.content_hash IN (SELECT unhex(value) FROM json_each(:hashes))
     UNION ALL
     SELECT m.id
     FROM memory AS m INDEXED BY memory_short_term
@@ -78,15 +93,18 @@ WHERE scope_id = :scope_id AND id IN (
 )
 
 -- fragment: mark
--- A higher number once vectors of the scope s were set by themselves or those of an embedding space were dropped.
+-- A number that grows when vectors of the scope s are set on their own, or those of an embedding
+-- space are dropped.
 (s.vectors_set * 10000 + (SELECT count(*) FROM embedder AS e WHERE e.state = 'dropped'))
 
 -- name: scope_row
-SELECT s.version, s.erased, s.salt, {mark} AS mark, s.calls, s.tokens FROM scope AS s WHERE s.scope_id = :scope_id
+SELECT s.version, s.erased, s.salt, {mark} AS mark, s.calls, s.tokens
+FROM scope AS s
+WHERE s.scope_id = :scope_id
 
 -- name: vectors_of
--- The vectors of these memories of a scope: the ids, 36 characters each, and the numbers of all, in one row, for rows take
--- longer than what they hold. Each is read by its key.
+-- The vectors of these memories of a scope, in one row, since many rows cost more than their
+-- content: the ids, 36 characters each, and all numbers. Each vector is read by its key.
 SELECT s.version, s.salt, {mark} AS mark, c.ids, c.sent
 FROM scope AS s, (
     SELECT group_concat(v.id, '') AS ids, CAST(group_concat(v.embedding, '') AS BLOB) AS sent
@@ -96,11 +114,12 @@ FROM scope AS s, (
 WHERE s.scope_id = :scope_id
 
 -- name: unchanged_memories
--- The visible ones of these memories beside the row of their scope, as long as that says what a search took for granted.
--- They are found before they are joined: the view would be written out for the whole scope.
+-- The visible ones of these memories and the row of their scope, unless the scope has changed. They
+-- are found before the join, or SQLite would materialize the view for the whole scope.
 WITH found AS MATERIALIZED (
     SELECT * FROM remembered
-    WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids)) AND state IN ('active', 'source')
+    WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
+        AND state IN ('active', 'source')
         AND (pinned OR expires_at IS NULL OR expires_at > :now)
 )
 SELECT m.*
@@ -112,16 +131,18 @@ WHERE s.scope_id = :scope_id AND s.version = :version AND s.erased = :erased AND
 -- name: in_slots
 -- The visible memories that fill one of these slots.
 SELECT * FROM remembered
-WHERE scope_id = :scope_id AND state = 'active' AND (pinned OR expires_at IS NULL OR expires_at > :now)
+WHERE scope_id = :scope_id AND state = 'active'
+    AND (pinned OR expires_at IS NULL OR expires_at > :now)
     AND id IN (
         SELECT m.id FROM memory AS m
-        WHERE m.scope_id = :scope_id AND m.state = 'active' AND m.slot IN (SELECT value FROM json_each(:slots))
+        WHERE m.scope_id = :scope_id AND m.state = 'active'
+            AND m.slot IN (SELECT value FROM json_each(:slots))
     )
 ORDER BY created_at, id
 LIMIT :limit
 
 -- name: list_newest
--- A page begins in the index of the scope's memories by time, however many there are.
+-- A page starts in the index of the scope's memories by time, however many there are.
 SELECT m.*
 FROM remembered AS m
 WHERE m.scope_id = :scope_id
@@ -131,7 +152,8 @@ ORDER BY m.created_at DESC, m.id DESC
 LIMIT :limit
 
 -- name: list_short_term
--- Those of single sessions are few, and have an index of their own; "+" keeps SQLite from reading the whole scope by time.
+-- Short-term memories are few and have an index of their own. "+" keeps SQLite from reading the
+-- whole scope by time.
 WITH brief AS MATERIALIZED (
     SELECT b.id FROM memory AS b
     WHERE b.scope_id = :scope_id AND b.state = 'short_term'
@@ -155,9 +177,10 @@ ORDER BY m.created_at, m.id
 LIMIT :limit
 
 -- name: scope_changes
--- A scope's row with what came since it stood there, the ids one after the other, 36 characters each: of the memories
--- written since, and of all that are left if some were erased. If it is new to the process, with its packed index, and
--- what was written since that was packed. The ids are looked for only where there are any.
+-- A scope's row with the changes since a state: the ids, 36 characters each and concatenated, of
+-- memories written since, and of all that remain if some were erased. For a process that is new to
+-- the scope also its packed index, and the changes since that was packed. Ids are read only if
+-- there are any.
 SELECT s.version, s.erased, s.salt, {mark} AS mark, s.is_new, i.packed,
     CASE WHEN s.is_new OR s.version <> :version THEN (
         SELECT group_concat(m.id, '')
@@ -175,16 +198,18 @@ FROM (
 LEFT JOIN scope_index AS i ON i.scope_id = s.scope_id AND s.is_new
 
 -- name: indexed
--- What the scope's index holds of these memories.
+-- The index entries of these memories.
 SELECT m.id, m.session_id, m.position, m.author, m.created_at, m.happened_at,
-    length(m.content) AS chars, substr(rtrim(m.content, char(9, 10, 13, 32)), -1) IN ('?', '？', '؟') AS asks,
+    length(m.content) AS chars,
+    substr(rtrim(m.content, char(9, 10, 13, 32)), -1) IN ('?', '？', '؟') AS asks,
     m.state IN ('active', 'source') AS active, m.state = 'source' AS turn,
-    CASE WHEN NOT m.pinned THEN m.expires_at END AS expires_at, m.postings, m.sealed IS NOT NULL AS is_sealed
+    CASE WHEN NOT m.pinned THEN m.expires_at END AS expires_at, m.postings,
+    m.sealed IS NOT NULL AS is_sealed
 FROM memory AS m
 WHERE m.scope_id = :scope_id AND m.id IN (SELECT value FROM json_each(:ids))
 
 -- name: passing
--- The visible memories that a filter lets through.
+-- The visible memories that pass a filter.
 SELECT m.id
 FROM memory AS m
 WHERE m.scope_id = :scope_id
@@ -192,14 +217,18 @@ WHERE m.scope_id = :scope_id
 
 -- name: taken_events
 SELECT event_id FROM taken_event
-WHERE scope_id = :scope_id AND session_id = :session_id AND event_id IN (SELECT value FROM json_each(:event_ids))
+WHERE scope_id = :scope_id AND session_id = :session_id
+    AND event_id IN (SELECT value FROM json_each(:event_ids))
 UNION
 SELECT key FROM tombstone
 WHERE scope_id = :scope_id AND kind = 'event' AND key IN (SELECT value FROM json_each(:event_ids))
 
 -- name: revisions_in
-SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group AS "group", final, sealed
-FROM memory_revision WHERE scope_id = :scope_id AND change_group = :group ORDER BY at, memory_id, revision
+SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group AS "group", final,
+    sealed
+FROM memory_revision
+WHERE scope_id = :scope_id AND change_group = :group
+ORDER BY at, memory_id, revision
 
 -- name: unembedded
 SELECT * FROM remembered AS r
@@ -212,8 +241,8 @@ ORDER BY r.created_at, r.id
 LIMIT :limit
 
 -- name: facets
--- How many memories a filter lets through, and their most frequent topics and tags; and one of those that are sealed,
--- whose topics and tags are none that anybody gave.
+-- The number of memories that pass a filter, their most frequent topics and tags, and one sealed
+-- memory, if there is any: its topics and tags are only digests.
 WITH passing AS (
     SELECT m.id, m.topics, m.tags, m.sealed
     FROM memory AS m
@@ -238,11 +267,14 @@ SELECT
     ) AS tag_counts,
     one.id, one.sealed
 FROM (SELECT 1 AS only) AS r
-LEFT JOIN (SELECT p.id, p.sealed FROM passing AS p WHERE p.sealed IS NOT NULL LIMIT 1) AS one ON true
+LEFT JOIN (
+    SELECT p.id, p.sealed FROM passing AS p WHERE p.sealed IS NOT NULL LIMIT 1
+) AS one ON true
 
 -- name: scope_stats
 WITH kept AS MATERIALIZED (
-    SELECT type, state, pinned, delivered, delivered_total, (pinned OR expires_at IS NULL OR expires_at > :now) AS lives
+    SELECT type, state, pinned, delivered, delivered_total,
+        (pinned OR expires_at IS NULL OR expires_at > :now) AS lives
     FROM remembered
     WHERE scope_id = :scope_id
 )
@@ -250,11 +282,17 @@ SELECT
     count(*) FILTER (WHERE state = 'active' AND lives) AS visible,
     (
         SELECT json_group_object(name, n) FROM (
-            SELECT type AS name, count(*) AS n FROM kept WHERE state = 'active' AND lives GROUP BY type ORDER BY type
+            SELECT type AS name, count(*) AS n
+            FROM kept
+            WHERE state = 'active' AND lives
+            GROUP BY type
+            ORDER BY type
         ) AS t
     ) AS by_type,
     count(*) FILTER (WHERE state = 'active' AND NOT lives) AS expired,
-    count(*) FILTER (WHERE NOT lives AND (delivered < :popular_after OR state = 'short_term')) AS unused,
+    count(*) FILTER (
+        WHERE NOT lives AND (delivered < :popular_after OR state = 'short_term')
+    ) AS unused,
     count(*) FILTER (WHERE state = 'superseded') AS superseded,
     count(*) FILTER (WHERE state = 'quarantined' AND lives) AS quarantined,
     count(*) FILTER (WHERE state = 'short_term' AND lives) AS short_term,
@@ -262,14 +300,21 @@ SELECT
     coalesce(sum(delivered_total) FILTER (WHERE state = 'active' AND lives), 0) AS delivered_total,
     (
         SELECT json_group_object(name, n) FROM (
-            SELECT state AS name, count(*) AS n FROM ingest_job WHERE scope_id = :scope_id GROUP BY state ORDER BY state
+            SELECT state AS name, count(*) AS n
+            FROM ingest_job
+            WHERE scope_id = :scope_id
+            GROUP BY state
+            ORDER BY state
         ) AS t
     ) AS jobs,
-    -- since when the oldest one that an accepted save still waits for has been waiting (see pending_jobs)
+    -- the time since which an accepted save has waited (see pending_jobs)
     (
         SELECT min(created_at) FROM ingest_job
         WHERE scope_id = :scope_id AND state <> 'dead'
-            AND (kind IN ('transcript', 'embed') OR (kind = 'session_end' AND (run_after <= :now OR error <> '')))
+            AND (
+                kind IN ('transcript', 'embed')
+                OR (kind = 'session_end' AND (run_after <= :now OR error <> ''))
+            )
     ) AS oldest_job_at,
     coalesce((SELECT calls FROM scope WHERE scope_id = :scope_id), 0) AS calls,
     coalesce((SELECT tokens FROM scope WHERE scope_id = :scope_id), 0) AS tokens,

@@ -1,18 +1,20 @@
 -- name: act_for_chain
--- Nothing to do: a file keeps no scopes apart.
+-- Empty: a file does not keep scopes apart.
 SELECT :chain AS chain
 
 -- name: hold_chain
--- Whoever adds a receipt holds its chain from here to the end of the transaction.
+-- Locks the chain to the end of the transaction.
 INSERT INTO receipt_chain (scope_id, key, length, head) VALUES (unhex(:chain), :key, 0, '')
 ON CONFLICT (scope_id) DO UPDATE SET length = receipt_chain.length
 RETURNING key, length, head
 
 -- name: chain
-SELECT lower(hex(scope_id)) AS chain, key, length, head FROM receipt_chain WHERE scope_id = unhex(:chain)
+SELECT lower(hex(scope_id)) AS chain, key, length, head
+FROM receipt_chain
+WHERE scope_id = unhex(:chain)
 
 -- name: chains
--- Those too of which only receipts are left.
+-- Also those of tenants with nothing but receipts left.
 SELECT DISTINCT lower(hex(scope_id)) AS chain FROM (
     SELECT scope_id FROM receipt_chain UNION SELECT scope_id FROM receipt
 ) ORDER BY 1

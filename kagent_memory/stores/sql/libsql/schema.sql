@@ -1,7 +1,8 @@
--- The whole schema, which a new database is made with. A change of it is also a numbered migration, for the others.
+-- The schema of a new database. Every change of it also needs a numbered migration for existing
+-- ones.
 
--- One row a scope. Whoever writes memories of a scope moves its "version"; "erased" is the version at which memories were
--- last erased, "vectors_set" how often vectors of them were set by themselves.
+-- One row per scope. Every write to its memories moves "version"; "erased" is the version of the
+-- last erasure, "vectors_set" the number of times vectors were set on their own.
 CREATE TABLE scope (
     scope_id BLOB NOT NULL PRIMARY KEY,
     tenant TEXT NOT NULL,
@@ -14,9 +15,9 @@ CREATE TABLE scope (
     calls INTEGER NOT NULL DEFAULT 0,
     tokens INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
--- One tenant's scopes among all.
--- Scopes in the order in which they are listed, whichever of their parts are given; those with long names apart, as in
--- PostgreSQL, whose indexes would not take them.
+-- The scopes of one tenant.
+-- Scopes in the order of lists, whichever names are given. Long names are apart, as in PostgreSQL,
+-- whose indexes cannot hold them.
 CREATE INDEX scope_order ON scope (tenant, app, user_id)
 WHERE length(tenant) + length(app) + length(user_id) <= 600;
 CREATE INDEX scope_order_of_user ON scope (user_id, tenant, app)
@@ -28,12 +29,12 @@ WHERE length(tenant) + length(app) + length(user_id) <= 600;
 CREATE INDEX scope_long ON scope (tenant, app, user_id)
 WHERE length(tenant) + length(app) + length(user_id) > 600;
 
--- "postings" are the memory's index terms (see stores/postings.py); "touched" is the scope's version that wrote the row
--- last.
--- "said_at": when it was said (NULL: unknown, then "created_at"). "explicit": a caller saved it as it is. "slot": subject
--- and attribute as they are compared (tokenizer.slot), for the values of one slot to be found by it. "category": a label
--- of the caller's own beside the type. "sealed": what is encrypted of a row, whose own columns are empty then (see
--- row_codec.py); NULL: nothing is.
+-- "postings": the index terms of the memory (see stores/postings.py). "touched": the version of the
+-- scope that last wrote the row.
+-- "said_at": when it was said (NULL: unknown, then "created_at"). "explicit": saved by a caller as
+-- it is. "slot": normalized subject and attribute (tokenizer.slot), by which the values of a slot
+-- are found. "category": a label of the caller beside the type. "sealed": the encrypted values of
+-- the row, whose own columns are then empty (see row_codec.py); NULL: the row is plain.
 CREATE TABLE memory (
     scope_id BLOB NOT NULL,
     id TEXT NOT NULL,
@@ -79,12 +80,14 @@ CREATE INDEX memory_touched ON memory (scope_id, touched, id);
 CREATE INDEX memory_session ON memory (scope_id, session_id, position) WHERE session_id IS NOT NULL;
 CREATE INDEX memory_created ON memory (scope_id, created_at, id);
 CREATE INDEX memory_superseded ON memory (scope_id, superseded_by) WHERE superseded_by IS NOT NULL;
-CREATE INDEX memory_expiry ON memory (expires_at, scope_id) WHERE expires_at IS NOT NULL AND NOT pinned;
+CREATE INDEX memory_expiry ON memory (expires_at, scope_id)
+WHERE expires_at IS NOT NULL AND NOT pinned;
 CREATE INDEX memory_slot ON memory (scope_id, slot) WHERE slot IS NOT NULL AND state = 'active';
--- What a tool says again while it waits to be confirmed is found by its text.
+-- Finds by its text a tool result that is repeated before it is confirmed.
 CREATE INDEX memory_quarantined ON memory (scope_id, content_hash) WHERE state = 'quarantined';
--- The memories of single sessions are few and looked up with every search of their session.
-CREATE INDEX memory_short_term ON memory (scope_id, session_id, created_at, id) WHERE state = 'short_term';
+-- Short-term memories are few, and every search of their session reads them.
+CREATE INDEX memory_short_term ON memory (scope_id, session_id, created_at, id)
+WHERE state = 'short_term';
 
 CREATE TABLE memory_stats (
     scope_id BLOB NOT NULL,
@@ -98,7 +101,7 @@ CREATE TABLE memory_stats (
     PRIMARY KEY (scope_id, id)
 ) WITHOUT ROWID;
 
--- "final": something else that the same decision changed is gone, so that it cannot be undone any more.
+-- "final": True if another change of the same decision was erased, so that it cannot be undone.
 CREATE TABLE memory_revision (
     scope_id BLOB NOT NULL,
     memory_id TEXT NOT NULL,
@@ -114,9 +117,11 @@ CREATE TABLE memory_revision (
     sealed BLOB,
     PRIMARY KEY (scope_id, memory_id, revision)
 );
-CREATE INDEX memory_revision_group ON memory_revision (scope_id, change_group) WHERE change_group IS NOT NULL;
+CREATE INDEX memory_revision_group ON memory_revision (scope_id, change_group)
+WHERE change_group IS NOT NULL;
 
--- "failures": those that count towards a dead letter; "attempts" counts the tries, and so the pauses between them.
+-- "failures": attempts that count towards a dead letter. "attempts": all attempts; they determine
+-- the delay before the next.
 CREATE TABLE ingest_job (
     scope_id BLOB NOT NULL,
     id TEXT NOT NULL,
@@ -141,7 +146,7 @@ CREATE TABLE ingest_job (
     PRIMARY KEY (scope_id, id)
 );
 CREATE INDEX ingest_job_age ON ingest_job (created_at, id);
--- Each job that is queued looks for the waiting one of its key: not in the whole queue of its scope.
+-- Finds the waiting job of a key without reading the whole queue of its scope.
 CREATE INDEX ingest_job_key ON ingest_job (scope_id, kind, key);
 
 CREATE TABLE taken_event (
@@ -152,7 +157,8 @@ CREATE TABLE taken_event (
     PRIMARY KEY (scope_id, session_id, event_id)
 ) WITHOUT ROWID;
 
--- kind "event": key is a source event's id; kind "text": key is codec.forgotten_key of a forgotten text.
+-- "key" is the id of a source event (kind "event"), or codec.forgotten_key of a forgotten text
+-- (kind "text").
 CREATE TABLE tombstone (
     scope_id BLOB NOT NULL,
     kind TEXT NOT NULL,
@@ -161,9 +167,9 @@ CREATE TABLE tombstone (
     PRIMARY KEY (scope_id, kind, key)
 ) WITHOUT ROWID;
 
--- One row a generation; its vectors live in memory_vector_<number>. "probe" is float32, little endian. "state": searches
--- go by the vectors of the 'current' one; 'filling' while a new one's are made beside them, 'retired' once they were
--- replaced, 'dropped' without a table (the row keeps the number from being used again).
+-- One row per embedding space; its vectors are in memory_vector_<number>. "probe": float32, little
+-- endian. "state": 'current' is searched, 'filling' gets its vectors beside it, 'retired' was
+-- replaced, 'dropped' has no table any more (the row reserves its number).
 CREATE TABLE embedder (
     number INTEGER NOT NULL PRIMARY KEY,
     name TEXT NOT NULL,
@@ -179,15 +185,16 @@ CREATE TABLE lease (
     until TEXT NOT NULL
 ) WITHOUT ROWID;
 
--- A scope's index in columns (see stores/index.py), as it stood at one version of the scope: whoever never saw the
--- scope reads this row, and the memories that were written since. Whoever erases a memory deletes it.
+-- The packed index of a scope (see stores/index.py) at one version. A process new to the scope
+-- loads it and the memories written since. An erasure deletes the row.
 CREATE TABLE scope_index (
     scope_id BLOB NOT NULL PRIMARY KEY,
     version INTEGER NOT NULL,
     packed BLOB NOT NULL
 );
 
--- Bearer tokens of the server: only the SHA-256 of each secret, as hex. "is_operator": bound to no tenant.
+-- Bearer tokens of the server: only the SHA-256 of each secret, in hex. "is_operator": bound to no
+-- tenant.
 CREATE TABLE token (
     digest TEXT NOT NULL PRIMARY KEY,
     id TEXT NOT NULL,
@@ -199,8 +206,9 @@ CREATE TABLE token (
     is_operator INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 
--- What was forgotten, without its content: a chain a tenant, in which each receipt holds the digest of the one before.
--- "scope_id" is that of the tenant alone, without user and app; "key" keys the digests of scopes and ids in it.
+-- Receipts of forgotten memories, without content: one chain per tenant, each receipt with the
+-- digest of the one before. "scope_id" is the id of the tenant without user and app; "key" keys the
+-- digests of scopes and ids.
 CREATE TABLE receipt_chain (
     scope_id BLOB NOT NULL PRIMARY KEY,
     key BLOB NOT NULL,
@@ -221,25 +229,22 @@ CREATE TABLE receipt (
     PRIMARY KEY (scope_id, number)
 ) WITHOUT ROWID;
 
--- The migrations that were applied, and those that this schema holds already.
+-- The applied migrations, including those already contained in this schema.
 CREATE TABLE schema_migration (
     number INTEGER PRIMARY KEY,
     name TEXT NOT NULL,
     applied_at TEXT NOT NULL
 );
 
--- A memory as readers see it, with its counters.
+-- Memories as readers see them, with their counters.
 CREATE VIEW remembered AS
 SELECT
-    m.scope_id, m.id, m.content, m.type, m.topics, m.tags, m.importance, m.is_error, m.origin, m.author,
-    m.session_id, m.position, m.event_ids, m.subject, m.attribute, m.metadata, m.created_at, m.updated_at,
-    m.happened_at, m.said_at, m.valid_from, m.valid_to, m.expires_at, m.ttl_days, m.pinned, m.verbatim, m.explicit,
-    m.state, m.superseded_by, m.links, m.revision, m.category, m.sealed,
-    coalesce(s.retrieved, 0) AS retrieved,
-    coalesce(s.delivered, 0) AS delivered,
-    coalesce(s.delivered_total, 0) AS delivered_total,
-    s.last_delivered_at,
-    coalesce(s.successes, 0) AS successes,
-    coalesce(s.failures, 0) AS failures
+    m.scope_id, m.id, m.content, m.type, m.topics, m.tags, m.importance, m.is_error, m.origin,
+    m.author, m.session_id, m.position, m.event_ids, m.subject, m.attribute, m.metadata,
+    m.created_at, m.updated_at, m.happened_at, m.said_at, m.valid_from, m.valid_to, m.expires_at,
+    m.ttl_days, m.pinned, m.verbatim, m.explicit, m.state, m.superseded_by, m.links, m.revision,
+    m.category, m.sealed, coalesce(s.retrieved, 0) AS retrieved,
+    coalesce(s.delivered, 0) AS delivered, coalesce(s.delivered_total, 0) AS delivered_total,
+    s.last_delivered_at, coalesce(s.successes, 0) AS successes, coalesce(s.failures, 0) AS failures
 FROM memory AS m
 LEFT JOIN memory_stats AS s ON s.scope_id = m.scope_id AND s.id = m.id;

@@ -13,6 +13,6 @@ DELETE FROM token WHERE id = :id
 RETURNING id
 
 -- name: drop_tokens
--- An operator's is bound to no tenant, whatever it is kept beside.
+-- Operators' tokens belong to no tenant and stay.
 DELETE FROM token WHERE tenant = :tenant AND NOT is_operator
 RETURNING id

@@ -1,9 +1,10 @@
--- Statements that set up a connection, or one transaction of it.
+-- Statements that set up a connection or a transaction.
 
 -- name: set_up
--- Once for each connection. Behind a pooler that hands servers around, the process that answers is not the one that
--- greeted; what the session sets would then be another client's, so nothing is set. Nor is it before pgvector is there.
--- A client that vanished in a transaction lets go of its locks after a minute.
+-- Runs once per connection. Behind a pooler that shares servers, the answering process differs from
+-- the one that greeted: the settings of the session would then be those of another client, so
+-- nothing is set; nor before pgvector is installed. A client that vanishes in a transaction loses
+-- its locks after a minute.
 WITH server AS MATERIALIZED (
     SELECT
         coalesce(%(pooled)s::boolean, pg_backend_pid() <> %(pid)s::integer) AS pooled,
@@ -32,36 +33,43 @@ WHERE CASE
 END IS NOT NULL
 
 -- name: set_locally
--- Once for each transaction of a connection that a pooler hands around; gone with the transaction.
+-- Runs once per transaction of a pooled connection, and ends with the transaction.
 SELECT
     set_config('search_path', %(path)s, true), set_config('jit', 'off', true),
     set_config('statement_timeout', %(statement_seconds)s::float8 || 's', true),
     set_config('idle_in_transaction_session_timeout', '60s', true)
 
 -- name: look
--- Whether our tables stand here before a store is opened; where not, why none could be made.
+-- Whether our tables exist before a store is opened; if not, why they cannot be created.
 SELECT
     to_regclass(quote_ident(%(schema)s::text) || '.schema_migration') IS NOT NULL AS migrated,
     CASE
         WHEN to_regclass(quote_ident(%(schema)s::text) || '.schema_migration') IS NOT NULL THEN NULL
         WHEN NOT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'vector')
             AND NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'vector')
-        THEN 'The pgvector extension is missing: `CREATE EXTENSION vector` needs pgvector installed on the server.'
+        THEN 'The pgvector extension is missing: `CREATE EXTENSION vector` needs pgvector '
+            'installed on the server.'
         WHEN to_regnamespace(quote_ident(%(schema)s::text)) IS NULL
             AND NOT has_database_privilege(current_database(), 'CREATE')
-        THEN 'The database user lacks a privilege: CREATE on the database, to make ' || quote_literal(%(schema)s::text) || '.'
+        THEN 'The database user lacks a privilege: CREATE on the database, to make '
+            || quote_literal(%(schema)s::text) || '.'
     END AS trouble
 
 -- name: node
--- Which server answers, the same for a server and its standbys but for no other; and up to where it holds the log: what
--- it has written, or a standby has replayed; and how many seconds ago a standby's last was written.
+-- Identifies the answering server, with the same value for a primary and its standbys; its position
+-- in the log (written, or replayed on a standby); and the age in seconds of a standby's last
+-- transaction.
 SELECT
     pg_is_in_recovery() AS is_standby,
     c.system_identifier AS system,
     d.oid::bigint AS database,
     coalesce(
         pg_wal_lsn_diff(
-            CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END, '0/0'
+            CASE
+                WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
+                ELSE pg_current_wal_insert_lsn()
+            END,
+            '0/0'
         ),
         0
     )::bigint AS position,

@@ -1,10 +1,11 @@
--- Statements that this dialect alone has.
+-- Statements of this dialect only.
 
 -- name: search_vector
--- Exact in the scope by construction: "+ 0" keeps any approximate index out, so it is one walk over the scope's part of
--- the vectors' key. One row a query vector, nearest first: the ids, 36 characters each, and the cosines in millionths; of
--- all memories but the hidden ones. How many vectors, answers and hidden memories there are is kept from the planner:
--- to plan anew takes as long as to search 300, and what it takes for many it would not hash.
+-- Exact within the scope: "+ 0" excludes approximate indexes, so this is one walk over the scope's
+-- part of the vectors' key. One row per query vector, nearest first: the ids, 36 characters each,
+-- and the cosines in millionths, without hidden memories. The numbers of vectors, answers and
+-- hidden memories are hidden from the planner: planning anew takes as long as searching 300
+-- vectors, and it would not hash at its estimate for many.
 SELECT q.number, a.ids, a.scores
 FROM unnest((SELECT %(vectors)b::halfvec[])) WITH ORDINALITY AS q (vector, number)
 CROSS JOIN LATERAL (

@@ -1,8 +1,9 @@
--- Spreading the tables over the nodes of a Citus cluster. What it raises, callers are told in its words.
+-- Distribution of the tables over the nodes of a Citus cluster. Callers see its exceptions
+-- verbatim.
 
 -- fragment: undistributed
--- Our tables that are not spread yet, and where their rows go, in the order in which they must be: what has rows of scopes
--- lies beside the scopes, and the others whole on every node.
+-- Our tables that are not distributed yet, in the order in which they must be: tables with rows of
+-- scopes are placed with the scopes, others whole on every node.
 SELECT name, CASE WHEN by_scope THEN 'by scope' ELSE 'on every node' END AS place
 FROM ({ours}) AS ours
 WHERE NOT spread
@@ -12,19 +13,20 @@ ORDER BY name <> 'scope', NOT by_scope, name
 SELECT
     c.relname::text AS name,
     EXISTS (
-        SELECT FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attname = 'scope_id' AND NOT a.attisdropped
+        SELECT FROM pg_attribute AS a
+        WHERE a.attrelid = c.oid AND a.attname = 'scope_id' AND NOT a.attisdropped
     ) AS by_scope,
     EXISTS (SELECT FROM pg_dist_partition AS p WHERE p.logicalrelid = c.oid) AS spread
 FROM pg_class AS c
 WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relkind = 'r'
     AND c.relname ~ (
-        '^(scope|memory|memory_stats|memory_revision|memory_vector_[0-9]+|ingest_job|taken_event|tombstone|'
-        'scope_index|receipt_chain|receipt|embedder|token|lease|schema_migration)$'
+        '^(scope|memory|memory_stats|memory_revision|memory_vector_[0-9]+|ingest_job|taken_event|'
+        'tombstone|scope_index|receipt_chain|receipt|embedder|token|lease|schema_migration)$'
     )
 
 -- name: distribute
--- Spread what is not spread yet, where that is asked for or the other tables are, as `begin_migration` says; a dry run only
--- notes it in "kagent.places".
+-- Distribute the remaining tables, if asked for or if others are distributed already, by the
+-- settings of `begin_migration`. A dry run only records them in "kagent.places".
 DO $$
 DECLARE
     shards constant integer := current_setting('kagent.shards')::integer;
@@ -35,15 +37,18 @@ BEGIN
         IF shards = 0 THEN
             RETURN;
         END IF;
-        RAISE EXCEPTION 'The tables are distributed by Citus, which this database does not have: install it on all nodes, '
-            'run CREATE EXTENSION citus and add the worker nodes (docs/how-to/databases.md), or leave --distribute out.';
+        RAISE EXCEPTION 'The tables are distributed by Citus, which this database does not have: '
+            'install it on all nodes, run CREATE EXTENSION citus and add the worker nodes '
+            '(docs/how-to/databases.md), or leave --distribute out.';
     END IF;
-    IF shards = 0 AND NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('scope')) THEN
+    IF shards = 0 AND NOT EXISTS (
+        SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('scope')
+    ) THEN
         RETURN;
     END IF;
     IF current_setting('kagent.guarded')::boolean THEN
-        RAISE EXCEPTION 'Row level security and Citus exclude each other: Citus hands no transaction''s scope on to its '
-            'nodes. Leave out rls, or --distribute.';
+        RAISE EXCEPTION 'Row level security and Citus exclude each other: Citus hands no '
+            'transaction''s scope on to its nodes. Leave out rls, or --distribute.';
     END IF;
     SELECT json_object_agg(u.name, u.place) INTO found FROM ({undistributed}) AS u;
     PERFORM set_config('kagent.places', coalesce(found::text, 'null'), true);
@@ -51,13 +56,18 @@ BEGIN
         RETURN;
     END IF;
     IF (SELECT groupid <> 0 FROM pg_dist_local_group) THEN
-        RAISE EXCEPTION 'Tables are distributed from the coordinator, and this is another node of the cluster: correct --uri.';
+        RAISE EXCEPTION 'Tables are distributed from the coordinator, and this is another node of '
+            'the cluster: correct --uri.';
     END IF;
     FOR one IN {undistributed} LOOP
         IF one.name = 'scope' THEN
-            PERFORM create_distributed_table('scope', 'scope_id', shard_count => coalesce(nullif(shards, 0), 32));
+            PERFORM create_distributed_table(
+                'scope', 'scope_id', shard_count => coalesce(nullif(shards, 0), 32)
+            );
         ELSIF one.place = 'by scope' THEN
-            PERFORM create_distributed_table(one.name::regclass, 'scope_id', colocate_with => 'scope');
+            PERFORM create_distributed_table(
+                one.name::regclass, 'scope_id', colocate_with => 'scope'
+            );
         ELSE
             PERFORM create_reference_table(one.name::regclass);
         END IF;
@@ -65,11 +75,11 @@ BEGIN
 END $$
 
 -- name: places
--- What was not spread before, and where its rows go.
+-- The tables that were not distributed before, and the placement of their rows.
 SELECT current_setting('kagent.places')::json AS places
 
 -- name: drop_local_rows
--- What the coordinator itself still keeps of tables that are spread by now.
+-- Rows that the coordinator still holds of tables distributed since.
 DO $$
 DECLARE
     one record;

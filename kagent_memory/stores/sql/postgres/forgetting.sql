@@ -1,11 +1,18 @@
 -- name: chosen_memories
--- Those named, those of a session, or all; and the facts that came from the kept turns among them alone.
+-- The given memories, those of a session, or all; and the facts learned only from kept turns among
+-- them.
 WITH chosen AS MATERIALIZED (
-    SELECT id, state, session_id, event_ids FROM memory WHERE scope_id = %(scope_id)s AND %(everything)s::boolean
+    SELECT id, state, session_id, event_ids
+    FROM memory
+    WHERE scope_id = %(scope_id)s AND %(everything)s::boolean
     UNION
-    SELECT id, state, session_id, event_ids FROM memory WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
+    SELECT id, state, session_id, event_ids
+    FROM memory
+    WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
     UNION
-    SELECT id, state, session_id, event_ids FROM memory WHERE scope_id = %(scope_id)s AND session_id = %(session_id)s::text
+    SELECT id, state, session_id, event_ids
+    FROM memory
+    WHERE scope_id = %(scope_id)s AND session_id = %(session_id)s::text
 ),
 said AS MATERIALIZED (
     SELECT DISTINCT t.session_id, e.event_id
@@ -19,7 +26,8 @@ SELECT f.id
 FROM (
     SELECT m.id, m.session_id, unnest(m.event_ids) AS event_id
     FROM (SELECT DISTINCT session_id FROM said) AS d
-    JOIN memory AS m ON m.scope_id = %(scope_id)s AND m.session_id IS NOT NULL AND m.session_id = d.session_id
+    JOIN memory AS m ON m.scope_id = %(scope_id)s AND m.session_id IS NOT NULL
+        AND m.session_id = d.session_id
 ) AS f
 LEFT JOIN said AS s ON s.session_id = f.session_id AND s.event_id = f.event_id
 GROUP BY f.id
@@ -30,8 +38,9 @@ ORDER BY id
 SELECT id FROM memory WHERE scope_id = %(scope_id)s ORDER BY id
 
 -- name: kin
--- What was merged or superseded into these memories, what a merge made of them, and what said the same and is history; and
--- of what once stood for them, what was made by a decision that is undone.
+-- Memories to forget along with these: those merged into or superseded by them, results of merging
+-- them, and superseded ones of equal content; and of former replacements, the results of undone
+-- decisions.
 SELECT id FROM memory WHERE scope_id = %(scope_id)s AND superseded_by = ANY(%(ids)s::uuid[])
 UNION
 SELECT m.superseded_by
@@ -40,10 +49,11 @@ JOIN memory_revision AS r ON r.scope_id = %(scope_id)s AND r.memory_id = m.id
 WHERE m.scope_id = %(scope_id)s AND m.id = ANY(%(ids)s::uuid[]) AND m.superseded_by IS NOT NULL
     AND (
         r.kind = 'merge' AND r.revision = m.revision - 1
-        -- another decision than the merge may have put what stands for it there
+        -- another decision may have set its replacement
         OR EXISTS (
             SELECT 1 FROM memory_revision AS h
-            WHERE h.scope_id = %(scope_id)s AND h.memory_id = m.superseded_by AND h.change_group = r.change_group
+            WHERE h.scope_id = %(scope_id)s AND h.memory_id = m.superseded_by
+                AND h.change_group = r.change_group
         )
         AND EXISTS (
             SELECT 1 FROM memory_revision AS g
@@ -62,7 +72,7 @@ WHERE scope_id = %(scope_id)s AND id = ANY(%(holders)s::uuid[])
     AND state = 'superseded' AND superseded_by IS NULL
 
 -- fragment: with_merged
--- These memories, and what they stand for: what was merged into them, by merges that are not undone.
+-- The chosen memories, and those merged into them by merges that are not undone.
 found (id) AS (
     SELECT id FROM chosen
     UNION
@@ -71,13 +81,15 @@ found (id) AS (
     JOIN memory AS m ON m.scope_id = %(scope_id)s AND m.superseded_by = f.id
     WHERE EXISTS (
         SELECT 1 FROM memory_revision AS r
-        WHERE r.scope_id = %(scope_id)s AND r.memory_id = m.id AND r.revision = m.revision - 1 AND r.kind = 'merge'
+        WHERE r.scope_id = %(scope_id)s AND r.memory_id = m.id AND r.revision = m.revision - 1
+            AND r.kind = 'merge'
     )
 )
 
 -- name: expired_memories
--- Those that are over: what goes, with what it stands for, and what lives on. A short-term memory is promoted or goes,
--- however often it was delivered. A kept turn stays while one of its facts does.
+-- Expired memories: those to delete, with the memories merged into them, and those that live on. A
+-- short-term memory is promoted or deleted, however often it was delivered. A kept turn stays while
+-- one of its facts does.
 WITH RECURSIVE expired AS MATERIALIZED (
     SELECT m.id, CASE WHEN m.state = 'source' THEN m.links ELSE ARRAY[]::text[] END AS links,
         m.state <> 'short_term' AND coalesce(s.delivered, 0) >= %(popular_after)s AS popular
@@ -89,11 +101,14 @@ chosen (id) AS (
     SELECT e.id FROM expired AS e
     WHERE NOT e.popular
         AND NOT EXISTS (
-            SELECT 1 FROM unnest(e.links) AS l (id) WHERE l.id::uuid IN (SELECT p.id FROM expired AS p WHERE p.popular)
+            SELECT 1
+            FROM unnest(e.links) AS l (id)
+            WHERE l.id::uuid IN (SELECT p.id FROM expired AS p WHERE p.popular)
         )
         AND NOT EXISTS (
             SELECT 1 FROM memory AS f
-            WHERE f.scope_id = %(scope_id)s AND f.id = ANY(e.links::uuid[]) AND f.state <> 'superseded'
+            WHERE f.scope_id = %(scope_id)s AND f.id = ANY(e.links::uuid[])
+                AND f.state <> 'superseded'
                 AND (f.pinned OR f.expires_at IS NULL OR f.expires_at > %(now)s)
         )
 ),
@@ -104,12 +119,13 @@ SELECT id, 1 FROM expired WHERE id NOT IN (SELECT id FROM found)
 ORDER BY id
 
 -- name: evictable
--- The first of these memories, as many as there are too many, with what they stand for.
+-- The first of these memories beyond the number to keep, with the memories merged into them.
 WITH RECURSIVE chosen (id, place) AS (
     SELECT m.id, given.place
     FROM unnest(%(ids)s::uuid[]) WITH ORDINALITY AS given (id, place)
     JOIN memory AS m ON m.scope_id = %(scope_id)s AND m.id = given.id
-    WHERE m.state IN ('active', 'source') AND NOT m.pinned AND (m.expires_at IS NULL OR m.expires_at > %(now)s)
+    WHERE m.state IN ('active', 'source') AND NOT m.pinned
+        AND (m.expires_at IS NULL OR m.expires_at > %(now)s)
     ORDER BY given.place
     LIMIT greatest(0, -%(keep)s::bigint + (
         SELECT count(*) FROM memory AS v
@@ -118,11 +134,14 @@ WITH RECURSIVE chosen (id, place) AS (
     ))
 ),
 {with_merged}
-SELECT f.id FROM found AS f LEFT JOIN chosen AS c ON c.id = f.id ORDER BY c.place IS NULL, c.place, f.id
+SELECT f.id
+FROM found AS f
+LEFT JOIN chosen AS c ON c.id = f.id
+ORDER BY c.place IS NULL, c.place, f.id
 
 -- name: sources_of
--- Kept turns that are linked with these facts, or share an event of a session with them. Joined by equal texts, so that
--- no number of events makes it take the square of it.
+-- Kept turns that are linked with these facts, or share an event of a session with them. The join
+-- by equal texts keeps the cost linear in the number of events.
 WITH turn AS MATERIALIZED (
     SELECT t.id, t.links, coalesce(t.session_id, '') AS session_id, t.event_ids
     FROM memory AS t
@@ -140,7 +159,8 @@ JOIN said AS s ON s.event_id = t.event_id AND s.session_id = t.session_id
 ORDER BY id
 
 -- name: revisions_of_all
-SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group AS "group", final, sealed
+SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group AS "group", final,
+    sealed
 FROM memory_revision WHERE scope_id = %(scope_id)s AND memory_id = ANY(%(ids)s::uuid[])
 ORDER BY memory_id, revision
 
@@ -158,17 +178,19 @@ SELECT * FROM ingest_job WHERE scope_id = %(scope_id)s ORDER BY id
 DELETE FROM ingest_job WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
 
 -- name: replace_payload
-UPDATE ingest_job SET payload = %(payload)s, sealed = %(sealed)s::bytea WHERE scope_id = %(scope_id)s AND id = %(id)s
+UPDATE ingest_job SET payload = %(payload)s, sealed = %(sealed)s::bytea
+WHERE scope_id = %(scope_id)s AND id = %(id)s
 
 -- name: mark_erased
--- Whoever keeps an index of this scope looks which memories are left.
+-- An index of this scope in memory then compares the ids that remain.
 UPDATE scope SET erased = version WHERE scope_id = %(scope_id)s
 
 -- name: unlink_memories
--- Take these memories out of the links of others, which links are symmetric to.
+-- Remove these memories from the links of others; links are symmetric.
 WITH partners AS MATERIALIZED (
     SELECT DISTINCT unnest(gone.links)::uuid AS id FROM memory AS gone
-    WHERE gone.scope_id = %(scope_id)s AND gone.id = ANY(%(ids)s::uuid[]) AND cardinality(gone.links) > 0
+    WHERE gone.scope_id = %(scope_id)s AND gone.id = ANY(%(ids)s::uuid[])
+        AND cardinality(gone.links) > 0
 )
 UPDATE memory AS t
 SET links = ARRAY(SELECT l FROM unnest(t.links) AS l WHERE l::uuid <> ALL(%(ids)s::uuid[]))
@@ -181,7 +203,7 @@ FROM (
 WHERE t.scope_id = %(scope_id)s AND t.id = linked.id
 
 -- name: erase_memories
--- Locked in the order in which count_usage locks them.
+-- Locks rows in the same order as count_usage.
 DELETE FROM memory AS t
 USING (
     SELECT id FROM memory
@@ -192,7 +214,7 @@ USING (
 WHERE t.scope_id = %(scope_id)s AND t.id = locked.id
 
 -- name: erase_stats
--- Locked in the order in which count_usage locks them.
+-- Locks rows in the same order as count_usage.
 DELETE FROM memory_stats AS t
 USING (
     SELECT id FROM memory_stats
@@ -203,15 +225,17 @@ USING (
 WHERE t.scope_id = %(scope_id)s AND t.id = locked.id
 
 -- name: end_decisions
--- Of what one decision changed a part goes now: the rest cannot be undone any more.
+-- A decision that loses a part of its changes cannot be undone any more.
 UPDATE memory_revision AS t SET final = true
 FROM memory_revision AS r
 WHERE t.scope_id = %(scope_id)s AND t.change_group = r.change_group
     AND r.scope_id = %(scope_id)s AND r.memory_id = ANY(%(ids)s::uuid[])
 
 -- name: replace_revision
-UPDATE memory_revision SET event_ids = %(event_ids)s, before = %(before)s, why = %(why)s, who = %(who)s, sealed = %(sealed)s
-WHERE scope_id = %(scope_id)s AND memory_id = %(memory_id)s::uuid AND revision = %(revision)s::integer
+UPDATE memory_revision SET event_ids = %(event_ids)s, before = %(before)s, why = %(why)s,
+    who = %(who)s, sealed = %(sealed)s
+WHERE scope_id = %(scope_id)s AND memory_id = %(memory_id)s::uuid
+    AND revision = %(revision)s::integer
 
 -- name: erase_revisions
 DELETE FROM memory_revision WHERE scope_id = %(scope_id)s AND memory_id = ANY(%(ids)s::uuid[])
@@ -220,7 +244,8 @@ DELETE FROM memory_revision WHERE scope_id = %(scope_id)s AND memory_id = ANY(%(
 DELETE FROM memory_vector_{space} WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
 
 -- name: tenant_scopes
--- Some of them, of which anything is left, be it only what was forgotten; by an index of the short names or the long.
+-- Some scopes of a tenant that are not empty, be it only for tombstones. One index holds short
+-- names, the other long ones.
 SELECT * FROM (
     SELECT tenant, user_id, app FROM scope
     WHERE tenant = %(tenant)s AND length(tenant) + length(app) + length(user_id) <= 600

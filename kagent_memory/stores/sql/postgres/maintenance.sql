@@ -1,38 +1,43 @@
 -- name: take_lease
--- By the database's clock. The other's has ended when a new one would end so much later; said without asking for the
--- time again, which Citus does not allow here.
+-- Leases go by the database's clock. The other's lease has ended if a new one would end a full
+-- lease later; Citus does not allow a second call of the clock here.
 INSERT INTO lease AS l (name, owner, until)
 VALUES (%(name)s, %(owner)s, statement_timestamp() + %(seconds)s::float8 * interval '1 second')
 ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until
-WHERE l.owner = excluded.owner OR excluded.until - l.until >= %(seconds)s::float8 * interval '1 second'
+WHERE l.owner = excluded.owner
+    OR excluded.until - l.until >= %(seconds)s::float8 * interval '1 second'
 RETURNING l.name
 
 -- name: expired_scopes
--- The next scopes after this one that hold something to prune.
+-- The next scopes in order of id that hold something to prune.
 SELECT DISTINCT m.scope_id, s.tenant, s.user_id, s.app
 FROM memory AS m
 JOIN scope AS s ON s.scope_id = m.scope_id
-WHERE m.expires_at <= %(now)s AND NOT m.pinned AND (%(scope_id)s::uuid IS NULL OR m.scope_id > %(scope_id)s::uuid)
+WHERE m.expires_at <= %(now)s AND NOT m.pinned
+    AND (%(scope_id)s::uuid IS NULL OR m.scope_id > %(scope_id)s::uuid)
 ORDER BY m.scope_id
 LIMIT %(limit)s
 
 -- name: advance_version
--- As touch_scope, for a scope that is there.
+-- Like touch_scope, for an existing scope.
 UPDATE scope SET version = version + %(step)s WHERE scope_id = %(scope_id)s
 
 -- name: extend_memories
--- Each by its own time to live; reckoned without a time zone, since Citus takes only what is immutable here.
+-- Each by its own time to live. The arithmetic is without time zone, since Citus accepts only
+-- immutable expressions here.
 UPDATE memory AS t SET
     expires_at = CASE
         WHEN t.ttl_days > 0
-        THEN (%(now)s::timestamptz AT TIME ZONE 'UTC' + t.ttl_days * interval '24 hours') AT TIME ZONE 'UTC'
+        THEN (
+            %(now)s::timestamptz AT TIME ZONE 'UTC' + t.ttl_days * interval '24 hours'
+        ) AT TIME ZONE 'UTC'
     END,
     touched = s.version
 FROM scope AS s
 WHERE s.scope_id = t.scope_id AND t.scope_id = %(scope_id)s AND t.id = ANY(%(ids)s::uuid[])
 
 -- name: reset_delivered
--- Locked in the order in which count_usage locks them.
+-- Locks rows in the same order as count_usage.
 UPDATE memory_stats AS t SET delivered = 0
 FROM (
     SELECT id FROM memory_stats
@@ -43,7 +48,7 @@ FROM (
 WHERE t.scope_id = %(scope_id)s AND t.id = locked.id
 
 -- name: lacking_vectors
--- Those of these scopes that hold a visible or short-term memory without a vector.
+-- Those of the given scopes that hold a visible or short-term memory without a vector.
 SELECT s.tenant, s.user_id, s.app
 FROM scope AS s
 WHERE s.scope_id = ANY(%(scope_ids)s::uuid[]) AND EXISTS (
@@ -57,7 +62,7 @@ WHERE s.scope_id = ANY(%(scope_ids)s::uuid[]) AND EXISTS (
 ORDER BY s.tenant, s.app, s.user_id
 
 -- fragment: listed
--- The condition on "version" keeps the planner from hashing the scopes of all memories for each page.
+-- The condition on "version" keeps the planner from hashing the scopes of all memories per page.
 SELECT s.tenant, s.user_id, s.app
 FROM scope AS s
 WHERE (
@@ -69,9 +74,11 @@ WHERE (
 length(s.tenant) + length(s.app) + length(s.user_id) <= 600
 
 -- name: scopes
--- Each of these begins at a lower bound of the names that are not given, which is where its index is entered.
+-- Each of these queries starts its index at a lower bound of the names that are not given.
 {listed} AND {short}
-    AND (s.tenant, s.app, s.user_id) >= (%(from_tenant)s::text, %(from_app)s::text, %(from_user)s::text)
+    AND (s.tenant, s.app, s.user_id) >= (
+        %(from_tenant)s::text, %(from_app)s::text, %(from_user)s::text
+    )
 ORDER BY s.tenant, s.app, s.user_id
 LIMIT %(limit)s
 
@@ -128,12 +135,14 @@ LIMIT %(limit)s
 LIMIT %(limit)s
 
 -- name: long_scopes
--- Those with names too long for the others' indexes.
+-- Scopes whose names are too long for the indexes of the other queries.
 {listed} AND length(s.tenant) + length(s.app) + length(s.user_id) > 600
     AND (%(tenant)s::text IS NULL OR s.tenant = %(tenant)s::text)
     AND (%(app)s::text IS NULL OR s.app = %(app)s::text)
     AND (%(user)s::text IS NULL OR s.user_id = %(user)s::text)
-    AND (s.tenant, s.app, s.user_id) >= (%(from_tenant)s::text, %(from_app)s::text, %(from_user)s::text)
+    AND (s.tenant, s.app, s.user_id) >= (
+        %(from_tenant)s::text, %(from_app)s::text, %(from_user)s::text
+    )
 ORDER BY s.tenant, s.app, s.user_id
 LIMIT %(limit)s
 
@@ -141,18 +150,22 @@ LIMIT %(limit)s
 SELECT number, name, dimensions, probe, state FROM embedder WHERE state <> 'dropped' ORDER BY number
 
 -- name: insert_embedding_space
--- No row when somebody else adds one at the same time: read again.
+-- No row if another transaction adds one at the same time: read again.
 INSERT INTO embedder (number, name, dimensions, probe, state)
 SELECT coalesce(max(number), 0) + 1, %(name)s, %(dimensions)s, %(probe)s, %(state)s FROM embedder
 ON CONFLICT DO NOTHING
 RETURNING number
 
 -- name: choose_embedding_space
--- One embedder's vectors are made beside the current one's, or it is current where there is none; what another was to be
--- replaced by is given up.
+-- Fill the embedder's vectors beside the current one's, or make it current if there is none. An
+-- unfinished replacement by another embedder is given up.
 UPDATE embedder SET state = CASE
     WHEN number <> %(number)s THEN 'retired'
-    WHEN EXISTS (SELECT 1 FROM embedder AS c WHERE c.state = 'current' AND substr(c.name, 1, 9) <> 'external-')
+    WHEN EXISTS (
+        SELECT 1
+        FROM embedder AS c
+        WHERE c.state = 'current' AND substr(c.name, 1, 9) <> 'external-'
+    )
     THEN 'filling'
     ELSE 'current'
 END
@@ -164,13 +177,14 @@ UPDATE embedder SET state = 'current' WHERE number = %(number)s AND state IN ('f
 RETURNING number
 
 -- name: retire_embedding_spaces
--- All that the given one replaces; vectors that callers bring are replaced by nothing.
+-- All that the given one replaces. Vectors brought by callers are never replaced.
 UPDATE embedder SET state = 'retired'
 WHERE number <> %(number)s AND state IN ('filling', 'current') AND substr(name, 1, 9) <> 'external-'
 
 -- name: mark_dropped
--- Another embedder may have the name again, but nobody the number, by which processes know what they hold in memory.
-UPDATE embedder SET state = 'dropped', name = name || ' (dropped ' || number || ')' WHERE number = %(number)s
+-- The name is free for another embedder. The number is not: processes know cached vectors by it.
+UPDATE embedder SET state = 'dropped', name = name || ' (dropped ' || number || ')'
+WHERE number = %(number)s
 
 -- name: about
 SELECT 'database' AS part, 'PostgreSQL ' || current_setting('server_version') AS text
@@ -181,16 +195,20 @@ SELECT 'cluster', 'Citus ' || extversion FROM pg_extension WHERE extname = 'citu
 UNION ALL
 SELECT 'migrations', string_agg(number || ' ' || name, ', ' ORDER BY number) FROM schema_migration
 UNION ALL
-SELECT 'lacking', string_agg(lacking.privilege || ' on ' || lacking.place, ', ' ORDER BY lacking.place)
+SELECT 'lacking', string_agg(
+    lacking.privilege || ' on ' || lacking.place, ', ' ORDER BY lacking.place
+)
 FROM (
     SELECT privilege, tablename AS place
     FROM pg_tables, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS privilege
     WHERE schemaname = current_schema()
         AND tablename ~ (
-            '^(scope|memory|memory_stats|memory_revision|memory_vector_[0-9]+|ingest_job|taken_event|tombstone|'
-            'scope_index|receipt_chain|receipt|embedder|token|lease)$'
+            '^(scope|memory|memory_stats|memory_revision|memory_vector_[0-9]+|ingest_job|'
+            'taken_event|tombstone|scope_index|receipt_chain|receipt|embedder|token|lease)$'
         )
-        AND NOT has_table_privilege(quote_ident(schemaname) || '.' || quote_ident(tablename), privilege)
+        AND NOT has_table_privilege(
+            quote_ident(schemaname) || '.' || quote_ident(tablename), privilege
+        )
     UNION ALL
     SELECT 'CREATE', current_schema() WHERE NOT has_schema_privilege(current_schema(), 'CREATE')
 ) AS lacking

@@ -1,15 +1,17 @@
 -- name: queued_job
--- The newest queued job of this key, as `waiting_job`, and none of the empty one; nobody drops it before the end of the
--- transaction.
+-- The newest queued job of this key, none for the empty key. Nobody drops it before the transaction
+-- ends.
 SELECT j.*
 FROM ingest_job AS j
-WHERE j.scope_id = %(scope_id)s AND j.kind = %(kind)s AND j.key = %(key)s AND j.key <> '' AND j.state = 'queued'
+WHERE j.scope_id = %(scope_id)s AND j.kind = %(kind)s AND j.key = %(key)s AND j.key <> ''
+    AND j.state = 'queued'
 ORDER BY j.created_at DESC, j.id DESC
 LIMIT 1
 FOR UPDATE OF j
 
 -- name: coalesce_job
--- A queued job takes over what a later one of its key brings. A timer that is set anew has failed at nothing yet.
+-- A queued job takes over the values of a later one of its key. A rescheduled timer has not failed
+-- yet.
 UPDATE ingest_job SET
     payload = %(payload)s, sealed = %(sealed)s::bytea,
     run_after = %(run_after)s, session_id = %(session_id)s, provider = %(provider)s,
@@ -21,20 +23,20 @@ WHERE scope_id = %(scope_id)s AND id = %(id)s
 
 -- name: insert_job
 INSERT INTO ingest_job (
-    scope_id, id, kind, session_id, key, payload, provider, model, state, attempts, run_after, created_at, lease_until,
-    owner, fence, error, calls, tokens, failures, sealed
+    scope_id, id, kind, session_id, key, payload, provider, model, state, attempts, run_after,
+    created_at, lease_until, owner, fence, error, calls, tokens, failures, sealed
 ) VALUES (
-    %(scope_id)s, %(id)s, %(kind)s, %(session_id)s, %(key)s, %(payload)s, %(provider)s, %(model)s, %(state)s,
-    %(attempts)s, %(run_after)s, %(created_at)s, %(lease_until)s, %(owner)s, %(fence)s, %(error)s, %(calls)s, %(tokens)s,
-    %(failures)s, %(sealed)s
+    %(scope_id)s, %(id)s, %(kind)s, %(session_id)s, %(key)s, %(payload)s, %(provider)s, %(model)s,
+    %(state)s, %(attempts)s, %(run_after)s, %(created_at)s, %(lease_until)s, %(owner)s, %(fence)s,
+    %(error)s, %(calls)s, %(tokens)s, %(failures)s, %(sealed)s
 )
 ON CONFLICT (scope_id, id) DO NOTHING
 
 -- name: claimable
--- Read without locks; take_job decides. What is due goes by the caller's clock, leases by the database's alone: two
--- workers whose clocks differ still agree on who holds a job.
--- What failed before, in an outage say, holds up nothing that is new; nor does one scope's long queue the others: those
--- served last come last.
+-- Reads without locks; take_job decides. Jobs are due by the caller's clock, but leases go by the
+-- database's, so that workers with different clocks agree on who holds a job. New jobs come before
+-- failed ones, so that an outage delays nothing new, and scopes served last come last, so that a
+-- long queue does not block others.
 SELECT due.id, due.fence, s.tenant, s.user_id, s.app
 FROM (
     SELECT
@@ -48,7 +50,10 @@ FROM (
     ) AS served ON served.scope_id = j.scope_id
     WHERE (
             (j.state = 'queued' AND j.run_after <= %(now)s)
-            OR (j.state = 'running' AND (j.lease_until IS NULL OR j.lease_until <= statement_timestamp()))
+            OR (
+                j.state = 'running'
+                AND (j.lease_until IS NULL OR j.lease_until <= statement_timestamp())
+            )
         )
         AND NOT EXISTS (
             SELECT 1 FROM ingest_job AS o
@@ -63,14 +68,18 @@ JOIN scope AS s ON s.scope_id = due.scope_id
 ORDER BY due.again, due.turn, due.created_at, due.id
 
 -- name: take_job
--- Compare and set, under the scope's lock: of two workers with two jobs of one scope only one gets through.
+-- Compare-and-set under the scope's lock: of two workers with two jobs of one scope only one
+-- succeeds.
 UPDATE ingest_job AS j SET
     state = 'running', fence = j.fence + 1, attempts = j.attempts + 1, owner = %(owner)s,
     lease_until = statement_timestamp() + %(lease_seconds)s::float8 * interval '1 second'
 WHERE j.scope_id = %(scope_id)s AND j.id = %(id)s::uuid AND j.fence = %(fence)s
     AND (
         (j.state = 'queued' AND j.run_after <= %(now)s)
-        OR (j.state = 'running' AND (j.lease_until IS NULL OR j.lease_until <= statement_timestamp()))
+        OR (
+            j.state = 'running'
+            AND (j.lease_until IS NULL OR j.lease_until <= statement_timestamp())
+        )
     )
     AND NOT EXISTS (
         SELECT 1 FROM ingest_job AS o
@@ -80,26 +89,28 @@ WHERE j.scope_id = %(scope_id)s AND j.id = %(id)s::uuid AND j.fence = %(fence)s
 RETURNING j.*
 
 -- name: lock_scope
--- As touch_scope without a step, for a scope that is there.
+-- Like touch_scope without a step, for an existing scope.
 UPDATE scope SET version = version WHERE scope_id = %(scope_id)s
 
 -- name: renew_job
-UPDATE ingest_job SET lease_until = statement_timestamp() + %(lease_seconds)s::float8 * interval '1 second'
+UPDATE ingest_job SET
+    lease_until = statement_timestamp() + %(lease_seconds)s::float8 * interval '1 second'
 WHERE scope_id = %(scope_id)s AND id = %(id)s::uuid AND fence = %(fence)s AND state = 'running'
 RETURNING id
 
 -- name: release_job
 UPDATE ingest_job SET
-    state = %(state)s, run_after = %(run_after)s, error = %(error)s, calls = %(calls)s, tokens = %(tokens)s,
-    attempts = %(attempts)s, failures = %(failures)s,
-    lease_until = NULL, owner = ''
+    state = %(state)s, run_after = %(run_after)s, error = %(error)s, calls = %(calls)s,
+    tokens = %(tokens)s, attempts = %(attempts)s, failures = %(failures)s, lease_until = NULL,
+    owner = ''
 WHERE scope_id = %(scope_id)s AND id = %(id)s::uuid AND fence = %(fence)s AND state = 'running'
 RETURNING id
 
 -- name: jobs
 SELECT
-    j.id, j.kind, j.session_id, j.key, j.provider, j.model, j.state, j.attempts, j.run_after, j.created_at,
-    j.lease_until, j.owner, j.fence, j.error, j.calls, j.tokens, j.failures, s.tenant, s.user_id, s.app,
+    j.id, j.kind, j.session_id, j.key, j.provider, j.model, j.state, j.attempts, j.run_after,
+    j.created_at, j.lease_until, j.owner, j.fence, j.error, j.calls, j.tokens, j.failures, s.tenant,
+    s.user_id, s.app,
     CASE WHEN %(payloads)s::boolean THEN j.payload ELSE json_build_object() END AS payload,
     CASE WHEN %(payloads)s::boolean THEN j.sealed END AS sealed
 FROM ingest_job AS j
@@ -132,7 +143,10 @@ ORDER BY j.created_at DESC, j.id DESC
 LIMIT 1
 
 -- name: pending_jobs
--- What was accepted and is not done; timers wait for their own time.
+-- Accepted work that is not done; timers do not count before their time.
 SELECT count(*) AS count, min(created_at) AS oldest_at FROM ingest_job
 WHERE state <> 'dead'
-    AND (kind IN ('transcript', 'embed') OR (kind = 'session_end' AND (run_after <= %(now)s OR error <> '')))
+    AND (
+        kind IN ('transcript', 'embed')
+        OR (kind = 'session_end' AND (run_after <= %(now)s OR error <> ''))
+    )

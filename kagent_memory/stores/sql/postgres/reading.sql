@@ -1,13 +1,21 @@
 -- fragment: passes_filter
--- Whether a memory m is visible and meets every condition of a filter; a NULL sets none. What begins with "sealed_" is
--- the same condition for rows that are encrypted (see row_codec.py).
+-- True if a memory m is visible and meets all conditions of a filter; NULL sets none. A parameter
+-- "sealed_…" is the same condition for encrypted rows (see row_codec.py).
 (
     (m.state = 'active' OR %(superseded)s OR %(sources)s AND m.state = 'source')
     AND (%(state)s::text IS NULL OR m.state = %(state)s)
     AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
     AND (%(types)s::text[] IS NULL OR m.type = ANY(%(types)s::text[]))
-    AND (%(topics)s::text[] IS NULL OR m.topics && %(topics)s::text[] OR m.topics && %(sealed_topics)s::text[])
-    AND (%(tags)s::text[] IS NULL OR m.tags @> %(tags)s::text[] OR m.tags @> %(sealed_tags)s::text[])
+    AND (
+        %(topics)s::text[] IS NULL
+        OR m.topics && %(topics)s::text[]
+        OR m.topics && %(sealed_topics)s::text[]
+    )
+    AND (
+        %(tags)s::text[] IS NULL
+        OR m.tags @> %(tags)s::text[]
+        OR m.tags @> %(sealed_tags)s::text[]
+    )
     AND (%(origins)s::text[] IS NULL OR m.origin = ANY(%(origins)s::text[]))
     AND (
         %(metadata)s::jsonb IS NULL OR m.metadata::jsonb @> %(metadata)s::jsonb
@@ -15,17 +23,24 @@
     )
     AND (%(session_id)s::text IS NULL OR m.session_id = %(session_id)s::text)
     AND (%(author)s::text IS NULL OR m.author IN (%(author)s::text, %(sealed_author)s::text))
-    AND (%(category)s::text IS NULL OR m.category IN (%(category)s::text, %(sealed_category)s::text))
+    AND (
+        %(category)s::text IS NULL OR m.category IN (%(category)s::text, %(sealed_category)s::text)
+    )
     AND (%(min_importance)s::float8 IS NULL OR m.importance >= %(min_importance)s::float8)
     AND (%(created_after)s::timestamptz IS NULL OR m.created_at >= %(created_after)s::timestamptz)
     AND (%(created_before)s::timestamptz IS NULL OR m.created_at < %(created_before)s::timestamptz)
-    AND (%(happened_after)s::timestamptz IS NULL OR m.happened_at >= %(happened_after)s::timestamptz)
-    AND (%(happened_before)s::timestamptz IS NULL OR m.happened_at < %(happened_before)s::timestamptz)
+    AND (
+        %(happened_after)s::timestamptz IS NULL OR m.happened_at >= %(happened_after)s::timestamptz
+    )
+    AND (
+        %(happened_before)s::timestamptz IS NULL OR m.happened_at < %(happened_before)s::timestamptz
+    )
 )
 
 -- fragment: wanted_memories
--- Each by its own id: a planner that takes a scope for a handful of rows would read all of it. How many ids there are is
--- kept from the planner, which would else plan anew for each number of them; that takes longer than to read the rows.
+-- Each by its own id: a planner that takes a scope for a handful of rows would read all of it. The
+-- number of ids is hidden from the planner, which would otherwise plan anew for every number; that
+-- takes longer than reading the rows.
 (
     SELECT one.*
     FROM unnest((SELECT %(ids)s::uuid[])) AS wanted (id)
@@ -42,12 +57,13 @@ WHERE (m.state IN ('active', 'source') OR %(superseded)s)
     AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
 
 -- name: stored_memories
--- In whatever state, expired or not.
+-- In any state, expired or not.
 SELECT m.* FROM {wanted_memories} AS m ORDER BY m.id
 
 -- name: met_memories
--- These memories, and the active, short-term and quarantined ones with one of these content hashes, expired or not. Of the
--- active ones, which are many, each is looked for by its own hash, as `wanted_memories` are by their ids.
+-- These memories, and the active, short-term and quarantined ones with one of these content hashes,
+-- expired or not. Active ones are many, so each hash is looked up by itself, like the ids in
+-- `wanted_memories`.
 SELECT m.* FROM {wanted_memories} AS m
 UNION ALL
 SELECT r.*
@@ -56,7 +72,8 @@ FROM (
     FROM unnest((SELECT %(hashes)s::bytea[])) AS wanted (content_hash)
     CROSS JOIN LATERAL (
         SELECT one.id FROM memory AS one
-        WHERE one.scope_id = %(scope_id)s AND one.state = 'active' AND one.content_hash = wanted.content_hash
+        WHERE one.scope_id = %(scope_id)s AND one.state = 'active'
+            AND one.content_hash = wanted.content_hash
         OFFSET 0
     ) AS m
     UNION ALL
@@ -75,15 +92,18 @@ CROSS JOIN LATERAL (
 ) AS r
 
 -- fragment: mark
--- A higher number once vectors of the scope s were set by themselves or those of an embedding space were dropped.
+-- A number that grows when vectors of the scope s are set on their own, or those of an embedding
+-- space are dropped.
 (s.vectors_set * 10000 + (SELECT count(*) FROM embedder AS e WHERE e.state = 'dropped'))
 
 -- name: scope_row
-SELECT s.version, s.erased, s.salt, {mark} AS mark, s.calls, s.tokens FROM scope AS s WHERE s.scope_id = %(scope_id)s
+SELECT s.version, s.erased, s.salt, {mark} AS mark, s.calls, s.tokens
+FROM scope AS s
+WHERE s.scope_id = %(scope_id)s
 
 -- name: vectors_of
--- The vectors of these memories of a scope: the ids, 36 characters each, and the numbers of all, in one row, for rows take
--- longer than what they hold.
+-- The vectors of these memories of a scope, in one row, since many rows cost more than their
+-- content: the ids, 36 characters each, and all numbers.
 SELECT s.version, s.salt, {mark} AS mark, c.ids, c.sent
 FROM scope AS s
 CROSS JOIN LATERAL (
@@ -96,18 +116,21 @@ CROSS JOIN LATERAL (
 WHERE s.scope_id = %(scope_id)s
 
 -- name: unchanged_memories
--- The visible ones of these memories beside the row of their scope, as long as that says what a search took for granted.
+-- The visible ones of these memories and the row of their scope, unless the scope has changed.
 SELECT m.*
 FROM scope AS s
 LEFT JOIN LATERAL {wanted_memories} AS m
-    ON m.state IN ('active', 'source') AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
-WHERE s.scope_id = %(scope_id)s AND s.version = %(version)s AND s.erased = %(erased)s AND s.salt = %(salt)s
+    ON m.state IN ('active', 'source')
+        AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
+WHERE s.scope_id = %(scope_id)s AND s.version = %(version)s AND s.erased = %(erased)s
+    AND s.salt = %(salt)s
     AND (%(mark)s::bigint IS NULL OR {mark} = %(mark)s)
 
 -- name: in_slots
 -- The visible memories that fill one of these slots.
 SELECT * FROM remembered
-WHERE scope_id = %(scope_id)s AND state = 'active' AND (pinned OR expires_at IS NULL OR expires_at > %(now)s)
+WHERE scope_id = %(scope_id)s AND state = 'active'
+    AND (pinned OR expires_at IS NULL OR expires_at > %(now)s)
     AND id IN (
         SELECT m.id FROM memory AS m
         WHERE m.scope_id = %(scope_id)s AND m.state = 'active' AND m.slot = ANY(%(slots)s::text[])
@@ -116,14 +139,14 @@ ORDER BY created_at, id
 LIMIT %(limit)s
 
 -- fragment: older
--- Than the last memory of the page before, where there is one.
+-- Than the last memory of the page before, if any.
 (m.created_at, m.id) < (
         coalesce(%(after_key)s::timestamptz, 'infinity'),
         coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
     )
 
 -- name: list_newest
--- A page begins in the index of the scope's memories by time, however many there are.
+-- A page starts in the index of the scope's memories by time, however many there are.
 SELECT m.*
 FROM remembered AS m
 WHERE m.scope_id = %(scope_id)s
@@ -133,7 +156,7 @@ ORDER BY m.created_at DESC, m.id DESC
 LIMIT %(limit)s
 
 -- name: list_short_term
--- Those of single sessions are few, and have an index of their own.
+-- Short-term memories are few and have an index of their own.
 WITH brief AS MATERIALIZED (
     SELECT b.id FROM memory AS b
     WHERE b.scope_id = %(scope_id)s AND b.state = 'short_term'
@@ -160,9 +183,10 @@ ORDER BY m.created_at, m.id
 LIMIT %(limit)s
 
 -- name: scope_changes
--- A scope's row with what came since it stood there, the ids one after the other, 36 characters each: of the memories
--- written since, and of all that are left if some were erased. If it is new to the process, with its packed index, and
--- what was written since that was packed. The ids are read from the key's index alone, where there are any.
+-- A scope's row with the changes since a state: the ids, 36 characters each and concatenated, of
+-- memories written since, and of all that remain if some were erased. For a process that is new to
+-- the scope also its packed index, and the changes since that was packed. Ids are read only if
+-- there are any, from the index of the key alone.
 SELECT s.version, s.erased, s.salt, {mark} AS mark, s.is_new, i.packed,
     CASE WHEN s.is_new OR s.version <> %(version)s THEN (
         SELECT string_agg(m.id::text, '')
@@ -172,24 +196,30 @@ SELECT s.version, s.erased, s.salt, {mark} AS mark, s.is_new, i.packed,
         END
     ) END AS written,
     CASE WHEN NOT s.is_new AND s.erased <> %(erased)s THEN (
-        SELECT coalesce(string_agg(m.id::text, ''), '') FROM memory AS m WHERE m.scope_id = %(scope_id)s
+        SELECT coalesce(string_agg(m.id::text, ''), '')
+        FROM memory AS m
+        WHERE m.scope_id = %(scope_id)s
     ) END AS remaining
 FROM (
-    SELECT *, salt <> %(salt)s OR version < %(version)s AS is_new FROM scope WHERE scope_id = %(scope_id)s
+    SELECT *, salt <> %(salt)s OR version < %(version)s AS is_new
+    FROM scope
+    WHERE scope_id = %(scope_id)s
 ) AS s
 LEFT JOIN scope_index AS i ON i.scope_id = s.scope_id AND i.scope_id = %(scope_id)s AND s.is_new
 
 -- name: indexed
--- What the scope's index holds of these memories.
+-- The index entries of these memories.
 SELECT m.id, m.session_id, m.position, m.author, m.created_at, m.happened_at,
-    length(m.content) AS chars, right(rtrim(m.content, E' \n\r\t'), 1) IN ('?', '？', '؟') AS asks,
+    length(m.content) AS chars,
+    right(rtrim(m.content, E' \n\r\t'), 1) IN ('?', '？', '؟') AS asks,
     m.state IN ('active', 'source') AS active, m.state = 'source' AS turn,
-    CASE WHEN NOT m.pinned THEN m.expires_at END AS expires_at, m.postings, m.sealed IS NOT NULL AS is_sealed
+    CASE WHEN NOT m.pinned THEN m.expires_at END AS expires_at, m.postings,
+    m.sealed IS NOT NULL AS is_sealed
 FROM memory AS m
 WHERE m.scope_id = %(scope_id)s AND m.id = ANY(%(ids)s::uuid[])
 
 -- name: passing
--- The visible memories that a filter lets through.
+-- The visible memories that pass a filter.
 SELECT m.id
 FROM memory AS m
 WHERE m.scope_id = %(scope_id)s
@@ -197,14 +227,18 @@ WHERE m.scope_id = %(scope_id)s
 
 -- name: taken_events
 SELECT event_id FROM taken_event
-WHERE scope_id = %(scope_id)s AND session_id = %(session_id)s AND event_id = ANY(%(event_ids)s::text[])
+WHERE scope_id = %(scope_id)s AND session_id = %(session_id)s
+    AND event_id = ANY(%(event_ids)s::text[])
 UNION
 SELECT key FROM tombstone
 WHERE scope_id = %(scope_id)s AND kind = 'event' AND key = ANY(%(event_ids)s::text[])
 
 -- name: revisions_in
-SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group AS "group", final, sealed
-FROM memory_revision WHERE scope_id = %(scope_id)s AND change_group = %(group)s ORDER BY at, memory_id, revision
+SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group AS "group", final,
+    sealed
+FROM memory_revision
+WHERE scope_id = %(scope_id)s AND change_group = %(group)s
+ORDER BY at, memory_id, revision
 
 -- name: unembedded
 SELECT * FROM remembered AS r
@@ -217,8 +251,8 @@ ORDER BY r.created_at, r.id
 LIMIT %(limit)s
 
 -- name: facets
--- How many memories a filter lets through, and their most frequent topics and tags; and one of those that are sealed,
--- whose topics and tags are none that anybody gave.
+-- The number of memories that pass a filter, their most frequent topics and tags, and one sealed
+-- memory, if there is any: its topics and tags are only digests.
 WITH passing AS (
     SELECT m.id, m.topics, m.tags, m.sealed
     FROM memory AS m
@@ -228,14 +262,16 @@ WITH passing AS (
 SELECT
     (SELECT count(*) FROM passing) AS total,
     (
-        SELECT coalesce(json_object_agg(value, n ORDER BY n DESC, value), json_build_object()) FROM (
+        SELECT coalesce(json_object_agg(value, n ORDER BY n DESC, value), json_build_object())
+        FROM (
             SELECT h.value, count(*) AS n
             FROM passing AS p CROSS JOIN unnest(p.topics) AS h (value)
             GROUP BY h.value ORDER BY n DESC, h.value LIMIT %(most)s
         ) AS t
     ) AS topic_counts,
     (
-        SELECT coalesce(json_object_agg(value, n ORDER BY n DESC, value), json_build_object()) FROM (
+        SELECT coalesce(json_object_agg(value, n ORDER BY n DESC, value), json_build_object())
+        FROM (
             SELECT h.value, count(*) AS n
             FROM passing AS p CROSS JOIN unnest(p.tags) AS h (value)
             GROUP BY h.value ORDER BY n DESC, h.value LIMIT %(most)s
@@ -243,11 +279,14 @@ SELECT
     ) AS tag_counts,
     one.id, one.sealed
 FROM (SELECT 1 AS only) AS r
-LEFT JOIN (SELECT p.id, p.sealed FROM passing AS p WHERE p.sealed IS NOT NULL LIMIT 1) AS one ON true
+LEFT JOIN (
+    SELECT p.id, p.sealed FROM passing AS p WHERE p.sealed IS NOT NULL LIMIT 1
+) AS one ON true
 
 -- name: scope_stats
 WITH kept AS MATERIALIZED (
-    SELECT type, state, pinned, delivered, delivered_total, (pinned OR expires_at IS NULL OR expires_at > %(now)s) AS lives
+    SELECT type, state, pinned, delivered, delivered_total,
+        (pinned OR expires_at IS NULL OR expires_at > %(now)s) AS lives
     FROM remembered
     WHERE scope_id = %(scope_id)s
 )
@@ -255,26 +294,41 @@ SELECT
     count(*) FILTER (WHERE state = 'active' AND lives) AS visible,
     (
         SELECT coalesce(json_object_agg(name, n ORDER BY name), json_build_object()) FROM (
-            SELECT type AS name, count(*) AS n FROM kept WHERE state = 'active' AND lives GROUP BY type ORDER BY type
+            SELECT type AS name, count(*) AS n
+            FROM kept
+            WHERE state = 'active' AND lives
+            GROUP BY type
+            ORDER BY type
         ) AS t
     ) AS by_type,
     count(*) FILTER (WHERE state = 'active' AND NOT lives) AS expired,
-    count(*) FILTER (WHERE NOT lives AND (delivered < %(popular_after)s OR state = 'short_term')) AS unused,
+    count(*) FILTER (
+        WHERE NOT lives AND (delivered < %(popular_after)s OR state = 'short_term')
+    ) AS unused,
     count(*) FILTER (WHERE state = 'superseded') AS superseded,
     count(*) FILTER (WHERE state = 'quarantined' AND lives) AS quarantined,
     count(*) FILTER (WHERE state = 'short_term' AND lives) AS short_term,
     count(*) FILTER (WHERE state = 'active' AND pinned) AS pins,
-    coalesce(sum(delivered_total) FILTER (WHERE state = 'active' AND lives), 0)::bigint AS delivered_total,
+    coalesce(
+        sum(delivered_total) FILTER (WHERE state = 'active' AND lives), 0
+    )::bigint AS delivered_total,
     (
         SELECT coalesce(json_object_agg(name, n ORDER BY name), json_build_object()) FROM (
-            SELECT state AS name, count(*) AS n FROM ingest_job WHERE scope_id = %(scope_id)s GROUP BY state ORDER BY state
+            SELECT state AS name, count(*) AS n
+            FROM ingest_job
+            WHERE scope_id = %(scope_id)s
+            GROUP BY state
+            ORDER BY state
         ) AS t
     ) AS jobs,
-    -- since when the oldest one that an accepted save still waits for has been waiting (see pending_jobs)
+    -- the time since which an accepted save has waited (see pending_jobs)
     (
         SELECT min(created_at) FROM ingest_job
         WHERE scope_id = %(scope_id)s AND state <> 'dead'
-            AND (kind IN ('transcript', 'embed') OR (kind = 'session_end' AND (run_after <= %(now)s OR error <> '')))
+            AND (
+                kind IN ('transcript', 'embed')
+                OR (kind = 'session_end' AND (run_after <= %(now)s OR error <> ''))
+            )
     ) AS oldest_job_at,
     coalesce((SELECT calls FROM scope WHERE scope_id = %(scope_id)s), 0) AS calls,
     coalesce((SELECT tokens FROM scope WHERE scope_id = %(scope_id)s), 0) AS tokens,

@@ -1,18 +1,20 @@
 -- name: act_for_chain
--- For the rest of the transaction its rows are those of the tenant's chain, where row level security keeps scopes apart.
+-- Under row level security, the rest of the transaction sees the rows of the tenant's chain.
 SELECT set_config('kagent.scope', %(chain)s, true)
 
 -- name: hold_chain
--- Whoever adds a receipt holds its chain from here to the end of the transaction.
+-- Locks the chain to the end of the transaction.
 INSERT INTO receipt_chain (scope_id, key, length, head) VALUES (%(chain)s::uuid, %(key)s, 0, '')
 ON CONFLICT (scope_id) DO UPDATE SET length = receipt_chain.length
 RETURNING key, length, head
 
 -- name: chain
-SELECT replace(scope_id::text, '-', '') AS chain, key, length, head FROM receipt_chain WHERE scope_id = %(chain)s::uuid
+SELECT replace(scope_id::text, '-', '') AS chain, key, length, head
+FROM receipt_chain
+WHERE scope_id = %(chain)s::uuid
 
 -- name: chains
--- Those too of which only receipts are left.
+-- Also those of tenants with nothing but receipts left.
 SELECT replace(c.scope_id::text, '-', '') AS chain FROM (
     SELECT scope_id FROM receipt_chain UNION SELECT scope_id FROM receipt
 ) AS c ORDER BY 1
@@ -20,8 +22,8 @@ SELECT replace(c.scope_id::text, '-', '') AS chain FROM (
 -- name: insert_receipt
 INSERT INTO receipt (scope_id, number, kind, memories, at, who, whose, digests, previous, digest)
 VALUES (
-    %(chain)s::uuid, %(number)s, %(kind)s, %(memories)s, %(at)s, %(who)s, %(whose)s, %(digests)s, %(previous)s,
-    %(digest)s
+    %(chain)s::uuid, %(number)s, %(kind)s, %(memories)s, %(at)s, %(who)s, %(whose)s, %(digests)s,
+    %(previous)s, %(digest)s
 )
 
 -- name: move_chain

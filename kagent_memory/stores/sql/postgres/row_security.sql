@@ -1,31 +1,38 @@
--- Row level security, where it is switched on: who may see which rows, and as whom a transaction acts.
+-- Row level security, if switched on: which rows a role may see, and the role of a transaction.
 
 -- name: act_for_scope
--- For one transaction, and gone with it: as a role that sees the rows of one scope.
+-- Until the end of the transaction, act as a role that sees the rows of one scope.
 SELECT set_config('kagent.scope', %(scope)s, true), set_config('role', 'kagent_memory_app', true)
 
 -- name: act_for_all
--- The same for what crosses scopes.
+-- The same for work across scopes.
 SELECT set_config('role', 'kagent_memory_maintenance', true)
 
 -- name: guarded
--- Whether nothing is left to do: the user may act as both roles, these see only what their policies allow, and neither a
--- table with rows of scopes or tenants is there that anybody sees, nor a view that looks with its owner's eyes.
+-- True if nothing is left to do: the user may act as both roles, and these see only the rows of
+-- their policies; no table with rows of scopes or tenants is unguarded, and no view reads with the
+-- rights of its owner.
 SELECT
     (SELECT count(*) FROM pg_roles
      WHERE rolname IN ('kagent_memory_app', 'kagent_memory_maintenance')
         AND NOT (rolcanlogin OR rolbypassrls OR rolsuper)
         AND pg_has_role(
-            current_user, oid, CASE WHEN current_setting('server_version_num')::integer < 160000 THEN 'MEMBER' ELSE 'SET' END
+            current_user, oid,
+            CASE
+                WHEN current_setting('server_version_num')::integer < 160000 THEN 'MEMBER'
+                ELSE 'SET'
+            END
         )
     ) = 2
     AND NOT EXISTS (
         SELECT FROM pg_class AS c
-        WHERE c.relnamespace = to_regnamespace(quote_ident(%(schema)s::text)) AND c.relkind IN ('r', 'p')
+        WHERE c.relnamespace = to_regnamespace(quote_ident(%(schema)s::text))
+            AND c.relkind IN ('r', 'p')
             AND NOT (c.relrowsecurity AND c.relforcerowsecurity)
             AND EXISTS (
                 SELECT FROM pg_attribute AS a
-                WHERE a.attrelid = c.oid AND a.attname IN ('scope_id', 'tenant') AND NOT a.attisdropped
+                WHERE a.attrelid = c.oid AND a.attname IN ('scope_id', 'tenant')
+                    AND NOT a.attisdropped
             )
     )
     AND NOT EXISTS (
@@ -36,9 +43,9 @@ SELECT
     ) AS guarded
 
 -- name: make_roles
--- The roles that a transaction acts as, which the user becomes a member of. Nobody logs in as them, and they own no table
--- of the schema's owner; roles belong to the whole server, and somebody may make them from another of its databases at the
--- same moment. Views look with their caller's eyes from PostgreSQL 15 on.
+-- Create the roles that transactions act as, and make the user a member. They cannot log in and own
+-- no table of the schema's owner. Roles belong to the whole server, so another of its databases may
+-- create them at the same moment. From PostgreSQL 15 on, views read with the rights of the caller.
 DO $$
 DECLARE
     unfit text;
@@ -47,15 +54,20 @@ BEGIN
         RAISE EXCEPTION 'rls needs PostgreSQL 15 or newer; leave it out, or update the server.';
     END IF;
     SELECT string_agg(rolname, ' and ') INTO unfit FROM pg_roles
-    WHERE rolname IN ('kagent_memory_app', 'kagent_memory_maintenance') AND (rolcanlogin OR rolbypassrls OR rolsuper);
+    WHERE rolname IN ('kagent_memory_app', 'kagent_memory_maintenance')
+        AND (rolcanlogin OR rolbypassrls OR rolsuper);
     IF unfit IS NOT NULL THEN
-        RAISE EXCEPTION 'rls needs roles that see only what their policies allow: % can log in or bypass row level '
-            'security. Run ALTER ROLE … NOLOGIN NOBYPASSRLS NOSUPERUSER.', unfit;
+        RAISE EXCEPTION 'rls needs roles that see only what their policies allow: % can log in or '
+            'bypass row level security. Run ALTER ROLE … NOLOGIN NOBYPASSRLS NOSUPERUSER.', unfit;
     END IF;
     IF current_setting('is_superuser') <> 'on' AND 2 = (
         SELECT count(*) FROM pg_roles
         WHERE rolname IN ('kagent_memory_app', 'kagent_memory_maintenance') AND pg_has_role(
-            current_user, oid, CASE WHEN current_setting('server_version_num')::integer < 160000 THEN 'MEMBER' ELSE 'SET' END
+            current_user, oid,
+            CASE
+                WHEN current_setting('server_version_num')::integer < 160000 THEN 'MEMBER'
+                ELSE 'SET'
+            END
         )
     ) THEN
         RETURN;
@@ -72,8 +84,9 @@ BEGIN
             RETURN;
         EXCEPTION
             WHEN insufficient_privilege THEN
-                RAISE EXCEPTION 'rls needs two roles, which the user ''%'' may not make or grant (%). Let a superuser '
-                    'run once: CREATE ROLE kagent_memory_app NOLOGIN; CREATE ROLE kagent_memory_maintenance NOLOGIN; '
+                RAISE EXCEPTION 'rls needs two roles, which the user ''%'' may not make or grant '
+                    '(%). Let a superuser run once: CREATE ROLE kagent_memory_app NOLOGIN; '
+                    'CREATE ROLE kagent_memory_maintenance NOLOGIN; '
                     'GRANT kagent_memory_app, kagent_memory_maintenance TO %;',
                     current_user, SQLERRM, quote_ident(current_user);
             WHEN unique_violation OR duplicate_object OR internal_error THEN
@@ -86,7 +99,8 @@ BEGIN
 END $$
 
 -- name: guard_schema
--- The rights that rows are then taken from; the view looks with its caller's eyes. Where it does already, all is done.
+-- Grant the rights that policies then restrict, and make the view read with the rights of the
+-- caller. If it does already, all is done.
 DO $$
 DECLARE
     place text;
@@ -101,7 +115,9 @@ BEGIN
         'GRANT USAGE ON SCHEMA %I TO kagent_memory_app, kagent_memory_maintenance', current_schema()
     );
     EXECUTE format('GRANT CREATE ON SCHEMA %I TO kagent_memory_maintenance', current_schema());
-    SELECT n.nspname INTO place FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace
+    SELECT n.nspname INTO place
+    FROM pg_extension AS e
+    JOIN pg_namespace AS n ON n.oid = e.extnamespace
     WHERE e.extname = 'vector';
     IF NOT (
         has_schema_privilege('kagent_memory_app', place, 'USAGE')
@@ -118,7 +134,8 @@ BEGIN
 END $$
 
 -- name: unguard_tables
--- For a migration, in its transaction: the owner then sees the rows that it is to change. Guarded again before its end.
+-- For a migration, within its transaction: the owner sees the rows to change. They are guarded
+-- again before its end.
 DO $$
 DECLARE
     part record;
@@ -132,9 +149,10 @@ BEGIN
 END $$
 
 -- fragment: guard
--- Every table of the schema with rows of scopes that is not guarded yet; those with rows of tenants are maintenance's.
--- What a session sets as its scope may be anything: what is no scope's id is nobody's. Asked once a statement, and equal
--- to the statement's own condition, so the planner does not ask again for each row.
+-- Every table of the schema with rows of scopes that is not guarded yet; those with rows of tenants
+-- belong to maintenance. A session may set anything as its scope: an invalid id matches no row. The
+-- setting is read once per statement, and the policy equals the statement's own condition, so the
+-- planner does not check each row again.
 DO $body$
 DECLARE
     part record;
@@ -148,11 +166,13 @@ BEGIN
                 WHERE a.attrelid = c.oid AND a.attname = 'scope_id' AND NOT a.attisdropped
             ) AS scoped
         FROM pg_class AS c
-        WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relkind IN ('r', 'p')
+        WHERE c.relnamespace = quote_ident(current_schema())::regnamespace
+            AND c.relkind IN ('r', 'p')
                 AND NOT (c.relrowsecurity AND c.relforcerowsecurity)
             AND EXISTS (
                 SELECT FROM pg_attribute AS a
-                WHERE a.attrelid = c.oid AND a.attname IN ('scope_id', 'tenant') AND NOT a.attisdropped
+                WHERE a.attrelid = c.oid AND a.attname IN ('scope_id', 'tenant')
+                    AND NOT a.attisdropped
             )
     LOOP
         EXECUTE format('DROP POLICY IF EXISTS of_one_scope ON %s', part.place);
@@ -163,7 +183,9 @@ BEGIN
             part.place
         );
         EXECUTE format('GRANT SELECT ON %s TO kagent_memory_app', part.place);
-        EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO kagent_memory_maintenance', part.place);
+        EXECUTE format(
+            'GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO kagent_memory_maintenance', part.place
+        );
         IF part.scoped THEN
             EXECUTE format(
                 'CREATE POLICY of_one_scope ON %s TO kagent_memory_app USING (scope_id = ('
@@ -172,7 +194,9 @@ BEGIN
             );
             EXECUTE format('GRANT INSERT, UPDATE, DELETE ON %s TO kagent_memory_app', part.place);
         END IF;
-        EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', part.place);
+        EXECUTE format(
+            'ALTER TABLE %s ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', part.place
+        );
     END LOOP;
 END $body$
 
@@ -183,21 +207,24 @@ END $body$
 (SELECT relforcerowsecurity FROM pg_class WHERE oid = 'memory'::regclass)
 
 -- name: make_vectors
--- The vectors ride in the key's index, so that a search reads one scope's vectors from neighbouring pages, unless they are
--- too wide for an index row (2,704 bytes). Beside the row, too, they lie unpacked: a search reads every vector of a scope,
--- and fetching each from its own place costs most. Those too long for a row of one page (8,160 bytes) are kept beside the
--- table in pieces, unpacked, since no float16 compresses. Where tables are guarded or distributed, this one is, too.
+-- Vectors are included in the index of the key, so that a search reads those of one scope from
+-- neighbouring pages, unless they are too wide for an index row (2,704 bytes). They are stored
+-- uncompressed in the row, since a search reads every vector of a scope, and fetching each one from
+-- elsewhere costs most. Vectors too long for a row of one page (8,160 bytes) are stored out of line
+-- in pieces, uncompressed, since float16 does not compress. The table is guarded or distributed if
+-- the others are.
 DO $$
 BEGIN
     IF {width} > 16000 THEN
-        RAISE EXCEPTION 'PostgreSQL keeps vectors of up to 16,000 dimensions, and this embedder gives {width}; set '
-            'dimensions=16000 or less, choose another model, or use libSQL.';
+        RAISE EXCEPTION 'PostgreSQL keeps vectors of up to 16,000 dimensions, and this embedder '
+            'gives {width}; set dimensions=16000 or less, choose another model, or use libSQL.';
     END IF;
     EXECUTE 'CREATE TABLE memory_vector_{space} (
         scope_id uuid NOT NULL,
         id uuid NOT NULL,
         embedding halfvec({width}) NOT NULL,
-        PRIMARY KEY (scope_id, id)' || CASE WHEN {width} <= 1300 THEN ' INCLUDE (embedding)' ELSE '' END
+        PRIMARY KEY (scope_id, id)'
+        || CASE WHEN {width} <= 1300 THEN ' INCLUDE (embedding)' ELSE '' END
         || ') WITH (autovacuum_vacuum_insert_scale_factor = 0.02)';
     IF {width} <= 4000 THEN
         ALTER TABLE memory_vector_{space}
@@ -210,13 +237,16 @@ BEGIN
     END IF;
     IF to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL THEN
         IF EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'scope'::regclass) THEN
-            PERFORM create_distributed_table('memory_vector_{space}', 'scope_id', colocate_with => 'scope');
+            PERFORM create_distributed_table(
+                'memory_vector_{space}', 'scope_id', colocate_with => 'scope'
+            );
         END IF;
     END IF;
 END $$
 
 -- name: drop_vectors
--- The table may be older than the guard, and then it is not maintenance's but the user's who logged in, or who made it.
+-- A table older than the guard belongs not to maintenance but to the user who logged in, or who
+-- created it.
 DO $$
 BEGIN
     IF {is_guarded} THEN

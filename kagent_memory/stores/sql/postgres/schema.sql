@@ -1,8 +1,8 @@
--- The whole schema, which a new database is made with. A change of it is also a numbered migration, for the others.
+-- The schema of a new database. Every change of it also needs a numbered migration for existing
+-- ones.
 
--- One row a scope. Whoever writes memories of a scope holds this row's lock; "version" moves with every such write, and
--- "erased" is the version at which memories were last erased, and "vectors_set" how often vectors of
--- them were set by themselves.
+-- One row per scope. Every write to its memories locks this row and moves "version"; "erased" is
+-- the version of the last erasure, "vectors_set" the number of times vectors were set on their own.
 CREATE TABLE scope (
     scope_id uuid NOT NULL PRIMARY KEY,
     tenant text COLLATE "C" NOT NULL,
@@ -15,9 +15,9 @@ CREATE TABLE scope (
     calls bigint NOT NULL DEFAULT 0,
     tokens bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 70);
--- One user's or tenant's scopes among all; by hash, for names may be longer than what a tree takes.
--- Scopes in the order in which they are listed, whichever of their parts are given. An index of PostgreSQL takes up to
--- 2,704 bytes a row, and a character up to four; the few scopes with longer names are listed by "scope_long".
+-- The scopes of one user or tenant; by hash, since names may be too long for a tree.
+-- Scopes in the order of lists, whichever names are given. A PostgreSQL index row holds up to 2,704
+-- bytes, and a character up to four; "scope_long" lists the few scopes with longer names.
 CREATE INDEX scope_order ON scope (tenant, app, user_id)
 WHERE length(tenant) + length(app) + length(user_id) <= 600;
 CREATE INDEX scope_order_of_user ON scope (user_id, tenant, app)
@@ -29,12 +29,13 @@ WHERE length(tenant) + length(app) + length(user_id) <= 600;
 CREATE INDEX scope_long ON scope (scope_id)
 WHERE length(tenant) + length(app) + length(user_id) > 600;
 
--- "postings" are the memory's index terms (see stores/postings.py); "touched" is the scope's version that wrote the row
--- last, and rides in the key's index, so that what came since a version is found without the rows.
--- "said_at": when it was said (NULL: unknown, then "created_at"). "explicit": a caller saved it as it is. "slot": subject
--- and attribute as they are compared (tokenizer.slot), for the values of one slot to be found by it. "category": a label
--- of the caller's own beside the type. "sealed": what is encrypted of a row, whose own columns are empty then (see
--- row_codec.py); NULL: nothing is.
+-- "postings": the index terms of the memory (see stores/postings.py). "touched": the version of the
+-- scope that last wrote the row; it is included in the index of the key, which finds later changes
+-- without reading rows.
+-- "said_at": when it was said (NULL: unknown, then "created_at"). "explicit": saved by a caller as
+-- it is. "slot": normalized subject and attribute (tokenizer.slot), by which the values of a slot
+-- are found. "category": a label of the caller beside the type. "sealed": the encrypted values of
+-- the row, whose own columns are then empty (see row_codec.py); NULL: the row is plain.
 CREATE TABLE memory (
     scope_id uuid NOT NULL,
     id uuid NOT NULL,
@@ -79,12 +80,14 @@ CREATE UNIQUE INDEX memory_identity ON memory (scope_id, content_hash) WHERE sta
 CREATE INDEX memory_session ON memory (scope_id, session_id, position) WHERE session_id IS NOT NULL;
 CREATE INDEX memory_created ON memory (scope_id, created_at, id);
 CREATE INDEX memory_superseded ON memory (scope_id, superseded_by) WHERE superseded_by IS NOT NULL;
-CREATE INDEX memory_expiry ON memory (expires_at, scope_id) WHERE expires_at IS NOT NULL AND NOT pinned;
+CREATE INDEX memory_expiry ON memory (expires_at, scope_id)
+WHERE expires_at IS NOT NULL AND NOT pinned;
 CREATE INDEX memory_slot ON memory (scope_id, slot) WHERE slot IS NOT NULL AND state = 'active';
--- What a tool says again while it waits to be confirmed is found by its text.
+-- Finds by its text a tool result that is repeated before it is confirmed.
 CREATE INDEX memory_quarantined ON memory (scope_id, content_hash) WHERE state = 'quarantined';
--- The memories of single sessions are few and looked up with every search of their session.
-CREATE INDEX memory_short_term ON memory (scope_id, session_id, created_at, id) WHERE state = 'short_term';
+-- Short-term memories are few, and every search of their session reads them.
+CREATE INDEX memory_short_term ON memory (scope_id, session_id, created_at, id)
+WHERE state = 'short_term';
 
 CREATE TABLE memory_stats (
     scope_id uuid NOT NULL,
@@ -98,7 +101,7 @@ CREATE TABLE memory_stats (
     PRIMARY KEY (scope_id, id)
 ) WITH (fillfactor = 70);
 
--- "final": something else that the same decision changed is gone, so that it cannot be undone any more.
+-- "final": True if another change of the same decision was erased, so that it cannot be undone.
 CREATE TABLE memory_revision (
     scope_id uuid NOT NULL,
     memory_id uuid NOT NULL,
@@ -114,9 +117,11 @@ CREATE TABLE memory_revision (
     sealed bytea,
     PRIMARY KEY (scope_id, memory_id, revision)
 );
-CREATE INDEX memory_revision_group ON memory_revision (scope_id, change_group) WHERE change_group IS NOT NULL;
+CREATE INDEX memory_revision_group ON memory_revision (scope_id, change_group)
+WHERE change_group IS NOT NULL;
 
--- "failures": those that count towards a dead letter; "attempts" counts the tries, and so the pauses between them.
+-- "failures": attempts that count towards a dead letter. "attempts": all attempts; they determine
+-- the delay before the next.
 CREATE TABLE ingest_job (
     scope_id uuid NOT NULL,
     id uuid NOT NULL,
@@ -141,7 +146,7 @@ CREATE TABLE ingest_job (
     PRIMARY KEY (scope_id, id)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
 CREATE INDEX ingest_job_age ON ingest_job (created_at, id);
--- Each job that is queued looks for the waiting one of its key: not in the whole queue of its scope.
+-- Finds the waiting job of a key without reading the whole queue of its scope.
 CREATE INDEX ingest_job_key ON ingest_job (scope_id, kind, key);
 
 CREATE TABLE taken_event (
@@ -152,7 +157,8 @@ CREATE TABLE taken_event (
     PRIMARY KEY (scope_id, session_id, event_id)
 );
 
--- kind "event": key is a source event's id; kind "text": key is codec.forgotten_key of a forgotten text.
+-- "key" is the id of a source event (kind "event"), or codec.forgotten_key of a forgotten text
+-- (kind "text").
 CREATE TABLE tombstone (
     scope_id uuid NOT NULL,
     kind text NOT NULL,
@@ -161,9 +167,9 @@ CREATE TABLE tombstone (
     PRIMARY KEY (scope_id, kind, key)
 );
 
--- One row a generation; its vectors live in memory_vector_<number>. "probe" is float32, little endian. "state": searches
--- go by the vectors of the 'current' one; 'filling' while a new one's are made beside them, 'retired' once they were
--- replaced, 'dropped' without a table (the row keeps the number from being used again).
+-- One row per embedding space; its vectors are in memory_vector_<number>. "probe": float32, little
+-- endian. "state": 'current' is searched, 'filling' gets its vectors beside it, 'retired' was
+-- replaced, 'dropped' has no table any more (the row reserves its number).
 CREATE TABLE embedder (
     number integer NOT NULL PRIMARY KEY,
     name text NOT NULL,
@@ -179,17 +185,18 @@ CREATE TABLE lease (
     until timestamptz NOT NULL
 );
 
--- A scope's index in columns (see stores/index.py), as it stood at one version of the scope: whoever never saw the
--- scope reads this row, and the memories that were written since. Whoever erases a memory deletes it.
+-- The packed index of a scope (see stores/index.py) at one version. A process new to the scope
+-- loads it and the memories written since. An erasure deletes the row.
 CREATE TABLE scope_index (
     scope_id uuid PRIMARY KEY,
     version bigint NOT NULL,
     packed bytea NOT NULL
 );
--- read whole and in one go, and hardly to be made smaller
+-- always read whole, and hardly compressible
 ALTER TABLE scope_index ALTER COLUMN packed SET STORAGE EXTERNAL;
 
--- Bearer tokens of the server: only the SHA-256 of each secret, as hex. "is_operator": bound to no tenant.
+-- Bearer tokens of the server: only the SHA-256 of each secret, in hex. "is_operator": bound to no
+-- tenant.
 CREATE TABLE token (
     digest text NOT NULL PRIMARY KEY,
     id text NOT NULL,
@@ -201,8 +208,9 @@ CREATE TABLE token (
     is_operator boolean NOT NULL DEFAULT false
 );
 
--- What was forgotten, without its content: a chain a tenant, in which each receipt holds the digest of the one before.
--- "scope_id" is that of the tenant alone, without user and app; "key" keys the digests of scopes and ids in it.
+-- Receipts of forgotten memories, without content: one chain per tenant, each receipt with the
+-- digest of the one before. "scope_id" is the id of the tenant without user and app; "key" keys the
+-- digests of scopes and ids.
 CREATE TABLE receipt_chain (
     scope_id uuid NOT NULL PRIMARY KEY,
     key bytea NOT NULL,
@@ -223,29 +231,23 @@ CREATE TABLE receipt (
     PRIMARY KEY (scope_id, number)
 );
 
--- The migrations that were applied, and those that this schema holds already.
+-- The applied migrations, including those already contained in this schema.
 CREATE TABLE schema_migration (
     number integer NOT NULL PRIMARY KEY,
     name text NOT NULL,
     at timestamptz NOT NULL DEFAULT now()
 );
 
--- A memory as readers see it, with its counters.
+-- Memories as readers see them, with their counters.
 CREATE VIEW remembered AS
 SELECT
-    m.scope_id, m.id, m.content, m.type, m.topics, m.tags, m.importance, m.is_error, m.origin, m.author,
-    m.session_id, m.position, m.event_ids, m.subject, m.attribute, m.metadata, m.created_at, m.updated_at,
-    m.happened_at, m.valid_from, m.valid_to, m.expires_at, m.ttl_days, m.pinned, m.verbatim, m.state,
-    m.superseded_by, m.links, m.revision,
-    coalesce(s.retrieved, 0) AS retrieved,
-    coalesce(s.delivered, 0) AS delivered,
-    coalesce(s.delivered_total, 0) AS delivered_total,
-    s.last_delivered_at,
-    coalesce(s.successes, 0) AS successes,
-    coalesce(s.failures, 0) AS failures,
-    m.said_at,
-    m.explicit,
-    m.category,
-    m.sealed
+    m.scope_id, m.id, m.content, m.type, m.topics, m.tags, m.importance, m.is_error, m.origin,
+    m.author, m.session_id, m.position, m.event_ids, m.subject, m.attribute, m.metadata,
+    m.created_at, m.updated_at, m.happened_at, m.valid_from, m.valid_to, m.expires_at, m.ttl_days,
+    m.pinned, m.verbatim, m.state, m.superseded_by, m.links, m.revision,
+    coalesce(s.retrieved, 0) AS retrieved, coalesce(s.delivered, 0) AS delivered,
+    coalesce(s.delivered_total, 0) AS delivered_total, s.last_delivered_at,
+    coalesce(s.successes, 0) AS successes, coalesce(s.failures, 0) AS failures, m.said_at,
+    m.explicit, m.category, m.sealed
 FROM memory AS m
 LEFT JOIN memory_stats AS s ON s.scope_id = m.scope_id AND s.id = m.id;
