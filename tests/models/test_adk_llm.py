@@ -49,8 +49,8 @@ async def test_a_model_without_schemas_is_asked_in_words():
     llm = at_hand(model, MemorySettings())
     for _ in range(2):
         assert (await llm.complete("p", schema=Answer)).facts == ["a"]
-    held = [bool(request.config.response_schema) for request in model.requests]
-    assert held == [True, False, False]
+    schemas = [bool(request.config.response_schema) for request in model.requests]
+    assert schemas == [True, False, False]
     assert '"facts"' in texts(model.requests[-1])[0]
 
 

@@ -68,10 +68,10 @@ async def test_our_own_errors_are_never_tried_again():
 @pytest.mark.parametrize("status", [400, 413, 422, 500, None])
 def test_what_a_failure_may_quote_is_not_told(status: int | None):
     """An error omits words of an answer that may repeat the request; its kind and status stay."""
-    told = str(failure(Refused(status, "Ada said\nthat she lives in Oslo"), "The model m"))
-    assert "Oslo" not in told
-    assert told.startswith("The model m failed (Refused)")
-    assert status is None or told.endswith(f": HTTP {status}")
+    message = str(failure(Refused(status, "Ada said\nthat she lives in Oslo"), "The model m"))
+    assert "Oslo" not in message
+    assert message.startswith("The model m failed (Refused)")
+    assert status is None or message.endswith(f": HTTP {status}")
 
 
 def test_a_provider_s_words_about_the_account_are_told():
@@ -79,11 +79,11 @@ def test_a_provider_s_words_about_the_account_are_told():
     words = (
         "Incorrect API key:\nsk-proj-" + "a1B2" * 12 + " at https://u:pass@host/v1 " + "x" * 5000
     )
-    told = str(failure(Refused(401, words), "any"))
-    assert "a1B2" not in told
-    assert ":pass@" not in told
-    assert told.startswith("any failed (Refused): Incorrect API key: ")
-    assert len(told) < MAX_REASON_CHARS + 60
+    message = str(failure(Refused(401, words), "any"))
+    assert "a1B2" not in message
+    assert ":pass@" not in message
+    assert message.startswith("any failed (Refused): Incorrect API key: ")
+    assert len(message) < MAX_REASON_CHARS + 60
 
 
 @pytest.mark.parametrize(

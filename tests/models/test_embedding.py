@@ -77,18 +77,18 @@ async def test_azure_is_called_at_its_deployment_with_its_version(provider: Loop
 @pytest.mark.parametrize("kind", ["document", "query"])
 async def test_documents_and_queries_are_told_apart(monkeypatch: pytest.MonkeyPatch, kind: Any):
     """Documents and queries are marked as such for providers that distinguish them."""
-    told: list[Any] = []
+    kinds: list[Any] = []
 
     class LiteLLM:
         @staticmethod
         async def aembedding(**arguments: Any) -> Any:
-            told.append(arguments.get("input_type"))
+            kinds.append(arguments.get("input_type"))
             return {"data": [{"embedding": [1.0]}]}
 
     monkeypatch.setattr("kagent_memory.models.calls._litellm", lambda: LiteLLM)
     for model in ("cohere/embed-v4", "voyage/voyage-3", "openai/any"):
         await opened(model).embed(["tea"], kind=kind)
-    assert told == [f"search_{kind}", kind, None]
+    assert kinds == [f"search_{kind}", kind, None]
 
 
 async def test_batches_keep_size_and_order(provider: Loopback):
@@ -115,8 +115,8 @@ async def test_dimensions_are_asked_of_the_provider(provider: Loopback, takes: b
         rows = await embedder.embed(["tea and milk and honey and lemon"], kind="document")
         assert rows.shape == (1, 6)
         assert np.linalg.norm(rows[0]) == pytest.approx(1)
-    asked = ["dimensions" in body for body in provider.bodies("/embeddings")]
-    assert asked == ([True, True] if takes else [True, False, False])
+    sent = ["dimensions" in body for body in provider.bodies("/embeddings")]
+    assert sent == ([True, True] if takes else [True, False, False])
 
 
 async def test_vectors_are_brought_to_the_wanted_width(provider: Loopback):
@@ -125,11 +125,11 @@ async def test_vectors_are_brought_to_the_wanted_width(provider: Loopback):
     """
     provider.plan(rows_of([3.0, 4.0, 12.0]), rows_of([3.0, 4.0]), rows_of([1.0]))
     embedder = opened(dimensions=2)
-    for wanted in ([0.6, 0.8], [3.0, 4.0]):
+    for expected in ([0.6, 0.8], [3.0, 4.0]):
         [row] = await embedder.embed(["a"], kind="document")
-        assert row.tolist() == pytest.approx(wanted)
-    told = "1 dimensions, 2 were asked for; set dimensions to 1 or less"
-    with pytest.raises(ConfigurationError, match=told):
+        assert row.tolist() == pytest.approx(expected)
+    message = "1 dimensions, 2 were asked for; set dimensions to 1 or less"
+    with pytest.raises(ConfigurationError, match=message):
         await embedder.embed(["a"], kind="document")
 
 
@@ -235,7 +235,9 @@ async def test_refused_text_costs_its_batch_nothing():
     texts = [f"Memory {number}" for number in range(20)] + [LONG]
     rows = await embedded(picky := Picky(), texts)
     alone = await HashEmbedder().embed(texts, kind="document")
-    assert all(np.array_equal(row, one) for row, one in zip(rows[:-1], alone[:-1], strict=True))
+    assert all(
+        np.array_equal(row, expected) for row, expected in zip(rows[:-1], alone[:-1], strict=True)
+    )
     assert rows[-1] @ alone[-1] / np.linalg.norm(rows[-1]) > 0.9
     assert len(picky.calls) < 20
 

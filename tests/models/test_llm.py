@@ -62,8 +62,8 @@ async def test_who_refuses_schemas_is_asked_in_words(
     llm = opened()
     for _ in range(2):
         assert (await llm.complete("What?", schema=Facts)).facts == ["likes tea"]
-    held = ["response_format" in body for body in provider.bodies("/chat/completions")]
-    assert held == [True, False, False]
+    schemas = ["response_format" in body for body in provider.bodies("/chat/completions")]
+    assert schemas == [True, False, False]
     assert '"facts"' in provider.requests[1].body["messages"][0]["content"]
 
 
@@ -137,14 +137,14 @@ async def test_cancellation_passes_through_and_hanging_does_not():
 
 async def test_litellm_is_told_the_time_out(monkeypatch: pytest.MonkeyPatch):
     """A provider that LiteLLM calls in a thread, beyond cancellation, times out too."""
-    told: list[float] = []
+    timeouts: list[float] = []
 
     class LiteLLM:
         @staticmethod
         async def acompletion(**arguments: Any) -> Any:
-            told.append(arguments["timeout"])
+            timeouts.append(arguments["timeout"])
             return {"choices": [{"message": {"content": TEA}}]}
 
     monkeypatch.setattr("kagent_memory.models.calls._litellm", lambda: LiteLLM)
     await answered(model_timeout_seconds=7)
-    assert told == [7]
+    assert timeouts == [7]

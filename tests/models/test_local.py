@@ -144,10 +144,10 @@ async def test_a_model_is_loaded_once_its_files_are_there(cache: Path):
 async def test_a_hub_that_is_away_is_asked_once(cache: Path, monkeypatch: pytest.MonkeyPatch):
     """An unavailable hub is tried once and calls fail at once; files that arrive later are used."""
     monkeypatch.delenv("HF_HUB_OFFLINE")
-    asked: list[str] = []
+    names: list[str] = []
 
     def away(name: str, **_: Any) -> None:
-        asked.append(name)
+        names.append(name)
         raise OSError("the hub is away")
 
     monkeypatch.setattr("huggingface_hub.model_info", away)
@@ -158,7 +158,7 @@ async def test_a_hub_that_is_away_is_asked_once(cache: Path, monkeypatch: pytest
     assert time.monotonic() - start < 2  # fastembed's first pause is of 3 seconds
     cached(cache, "tests/words", WORD_VECTORS)
     await embedder.embed(["tea"], kind="document")
-    assert asked == ["tests/words"]
+    assert names == ["tests/words"]
 
 
 async def test_a_cross_encoder_scores_in_order(cache: Path):

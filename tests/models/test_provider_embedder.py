@@ -42,10 +42,10 @@ def test_each_provider_of_kagent_becomes_litellms_prefix(provider: str, model: s
 @pytest.mark.parametrize("provider", ["anthropic", "gemini_anthropic", "sap_ai_core"])
 def test_a_provider_without_embeddings_is_refused(provider: str):
     """A provider without embeddings is refused, with the names of those that have them."""
-    told = rf"{provider} has no embedding models; .*gemini"
-    with pytest.raises(ConfigurationError, match=told):
+    message = rf"{provider} has no embedding models; .*gemini"
+    with pytest.raises(ConfigurationError, match=message):
         config(provider=provider, model="m")
-    with pytest.raises(ConfigurationError, match=told):
+    with pytest.raises(ConfigurationError, match=message):
         route_of(f"{provider}/m", {})
 
 
@@ -95,8 +95,8 @@ def test_a_clouds_place_is_looked_for_in_order(
     """Endpoint, version, region and project come from the configuration, then from the cloud's own
     variables.
     """
-    _, told = route_of(choice if isinstance(choice, str) else config(**choice), environ)
-    assert {*told.values()} == {*arguments}
+    _, options = route_of(choice if isinstance(choice, str) else config(**choice), environ)
+    assert {*options.values()} == {*arguments}
 
 
 @pytest.mark.parametrize("choice", [config(provider="azure_openai", model="m"), "azure/m"])
@@ -107,7 +107,7 @@ def test_azure_without_an_endpoint_is_refused(choice: str | EmbeddingConfig):
 
 
 @pytest.mark.parametrize(
-    ("given", "environ", "expected"),
+    ("name", "environ", "expected"),
     [
         ("gemini-embedding-001", {}, "gemini/gemini-embedding-001"),
         ("gemini-2.5-flash", {}, "gemini/gemini-2.5-flash"),
@@ -117,6 +117,6 @@ def test_azure_without_an_endpoint_is_refused(choice: str | EmbeddingConfig):
         ("anything/with/a/slash", {"GOOGLE_GENAI_USE_VERTEXAI": "1"}, "anything/with/a/slash"),
     ],
 )
-def test_bare_names_get_their_provider(given: str, environ: dict[str, str], expected: str):
+def test_bare_names_get_their_provider(name: str, environ: dict[str, str], expected: str):
     """A bare name gets its usual provider, or Vertex AI if the environment says so."""
-    assert qualified(given, environ) == expected
+    assert qualified(name, environ) == expected

@@ -155,8 +155,8 @@ def test_an_empty_list_that_was_said_is_an_answer():
 
 def test_a_list_serves_at_a_sessions_end_too():
     """A bare list of facts is an answer if only the facts are required."""
-    found = parse_answer('[{"text": "Likes tea."}, "Has a dog."]', ExtractedSession)
-    assert [fact.text for fact in found.facts] == ["Likes tea.", "Has a dog."]
+    answer = parse_answer('[{"text": "Likes tea."}, "Has a dog."]', ExtractedSession)
+    assert [fact.text for fact in answer.facts] == ["Likes tea.", "Has a dog."]
     for foreign in ("[1]", '[{"memory": "Likes tea."}]', '[["Likes tea."]]'):
         with pytest.raises(ModelError):
             parse_answer(foreign, ExtractedSession)
@@ -224,10 +224,10 @@ async def test_a_long_reply_is_read_beside_the_event_loop():
         async def complete(self, prompt: str, *, schema: type[Facts]) -> str:
             return reply
 
-    asked = asyncio.create_task(CheckedLlm(Long(), MemorySettings()).complete("?", schema=Facts))
+    task = asyncio.create_task(CheckedLlm(Long(), MemorySettings()).complete("?", schema=Facts))
     ticks = 0
-    while not asked.done():
+    while not task.done():
         await asyncio.sleep(0)
         ticks += 1
-    assert (await asked).facts == said
+    assert (await task).facts == said
     assert ticks > 2

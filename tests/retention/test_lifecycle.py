@@ -20,8 +20,8 @@ from kagent_memory.testing import FrozenClock
 
 
 def aged(days: float, text: str = "x", *, used: Usage = Usage(), **values: Any) -> Memory:
-    made = to_memory(Fact(text, ttl_days=0, **values), now=START - days * DAY)
-    return replace(made, usage=used)
+    memory = to_memory(Fact(text, ttl_days=0, **values), now=START - days * DAY)
+    return replace(memory, usage=used)
 
 
 # -- policies ------------------------------------------------------------------------------------
@@ -62,9 +62,9 @@ def test_what_is_set_anywhere_counts_before_the_policy(query, environ, options, 
 
 def test_another_policy_replaces_what_the_former_one_set():
     """Another policy replaces the defaults of the former one and nothing else."""
-    given: dict[str, Any] = {"popular_after": 3, "half_life_days": 7}
-    settings = MemorySettings(policy="tiers", **given).updated({"policy": "archive"})
-    assert settings == MemorySettings(policy="archive", **given)
+    own: dict[str, Any] = {"popular_after": 3, "half_life_days": 7}
+    settings = MemorySettings(policy="tiers", **own).updated({"policy": "archive"})
+    assert settings == MemorySettings(policy="archive", **own)
     assert settings.updated({"search_limit": 9}).policy == "archive"
 
 
@@ -81,8 +81,8 @@ async def test_a_ttl_is_of_the_memory_its_tag_its_type_or_the_policy(store_uri: 
             (Fact("e", tags=("invoice",), ttl_days=2), 2),
         ]
         ids = await memories.add(ADA, [fact for fact, _ in facts])
-        found = [(await memories.get(ADA, id)).expires_at for id in ids]
-        assert found == [days and START + days * DAY for _, days in facts]
+        expiries = [(await memories.get(ADA, id)).expires_at for id in ids]
+        assert expiries == [days and START + days * DAY for _, days in facts]
         await memories.remember(ADA, [Message(text="Ada sails", event_id="e1")], "s1")
         await memories.work(until_idle=True)
         [turn] = [
@@ -95,11 +95,11 @@ async def test_a_ttl_is_of_the_memory_its_tag_its_type_or_the_policy(store_uri: 
 
 
 @pytest.mark.parametrize(
-    ("given", "stored"), [(2.0, 1.0), (-1.0, 0.0), (float("nan"), 0.5), (0.3, 0.3)]
+    ("value", "stored"), [(2.0, 1.0), (-1.0, 0.0), (float("nan"), 0.5), (0.3, 0.3)]
 )
-def test_importance_stays_within_0_to_1(given: float, stored: float):
+def test_importance_stays_within_0_to_1(value: float, stored: float):
     """An importance out of range is clamped; NaN becomes the default."""
-    assert aged(0, importance=given).importance == stored
+    assert aged(0, importance=value).importance == stored
 
 
 USED = Usage(delivered_total=9, successes=3, failures=0, last_delivered_at=START - 30 * DAY)

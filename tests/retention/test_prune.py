@@ -63,15 +63,15 @@ async def test_a_prune_gives_each_memory_that_goes_with_its_reason(store_uri: st
         await memories.add(ADA, [f"A fresh note, number {number}" for number in range(4)])
         would = await memories.prune(dry_run=True)
         assert would == Pruned(deleted=2, faded=1, evicted=3)
-        told = {item.memory_id: item.reason for item in would.gone}
+        reasons = {item.memory_id: item.reason for item in would.gone}
         expected = ("expired", "faded")
-        assert [told[ids[name]] for name in expected] == [*expected]
+        assert [reasons[ids[name]] for name in expected] == [*expected]
         assert [item.scope for item in would.gone if item.memory_id == theirs] == [GRACE]
-        assert ids["pinned"] not in told
-        assert [*told.values()].count("capacity") == 3
+        assert ids["pinned"] not in reasons
+        assert [*reasons.values()].count("capacity") == 3
         assert len(await listed(memories)) == 8  # a dry run leaves all there
         done = await memories.prune()
-        assert (done, {item.memory_id for item in done.gone}) == (would, told.keys())
+        assert (done, {item.memory_id for item in done.gone}) == (would, reasons.keys())
         assert len(await listed(memories)) == 4
         assert await memories.prune() == Pruned()
 

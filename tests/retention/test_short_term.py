@@ -47,8 +47,8 @@ class Said:
 
 
 async def opened(uri: str = "libsql:///:memory:", **more: Any) -> Memories:
-    given = {"summary": Said(), "policy": "tiers", "clock": FrozenClock(START)}
-    return await opening.opened(uri, **{**given, **more})
+    settings = {"summary": Said(), "policy": "tiers", "clock": FrozenClock(START)}
+    return await opening.opened(uri, **{**settings, **more})
 
 
 _numbers = count()
@@ -97,11 +97,11 @@ async def test_it_is_found_in_its_session_only_and_ends_with_its_hours(store_uri
     async with await opened(store_uri, embedding=HashEmbedder()) as memories:
         [lasting] = await memories.add(ADA, ["Ada lives in Paris"])
         await heard(memories, "s1", TEA)
-        held = await only(memories, **OWN)
-        told = (held.state, held.session_id, held.expires_at)
-        assert told == ("short_term", "s1", START + DAY)
+        memory = await only(memories, **OWN)
+        state = (memory.state, memory.session_id, memory.expires_at)
+        assert state == ("short_term", "s1", START + DAY)
         hit = (await memories.recall(ADA, TEA, session_id="s1"))[0]
-        assert (hit.memory.id, hit.scope) == (held.id, ADA)
+        assert (hit.memory.id, hit.scope) == (memory.id, ADA)
         assert (hit.cosine or 0) > 0.99
         for session in (None, "s2", "S1", "s1 ", ""):
             for filter in (Filter(), Filter(superseded=True), Filter(session_id="s1")):
@@ -114,9 +114,9 @@ async def test_it_is_found_in_its_session_only_and_ends_with_its_hours(store_uri
         later(memories, hours=24)
         assert TEA not in await found(memories, "green tea", "s1")
         with pytest.raises(NotFound):
-            await memories.get(ADA, held.id)
+            await memories.get(ADA, memory.id)
         [gone] = (await memories.prune()).gone
-        assert (gone.memory_id, gone.reason) == (held.id, "expired")
+        assert (gone.memory_id, gone.reason) == (memory.id, "expired")
         assert await kept(memories) == [lasting]
 
 
@@ -172,13 +172,13 @@ async def test_a_promoted_memory_joins_its_long_term_equal():
     async with await opened() as memories:
         [other] = await memories.add(ADA, ["Ada drinks coffee"])
         await heard(memories, "s1", TEA)
-        held = await only(memories, **OWN)
+        memory = await only(memories, **OWN)
         await memories.edit(ADA, other, content=TEA)
-        pinned = await memories.pin(ADA, held.id)
+        pinned = await memories.pin(ADA, memory.id)
         assert (pinned.id, pinned.pinned, pinned.state) == (other, True, "active")
-        assert (await memories.get(ADA, held.id, superseded=True)).superseded_by == other
-        await memories.undo(ADA, held.id)
-        assert (await only(memories, **OWN)).id == held.id
+        assert (await memories.get(ADA, memory.id, superseded=True)).superseded_by == other
+        await memories.undo(ADA, memory.id)
+        assert (await only(memories, **OWN)).id == memory.id
         await memories.pin(ADA, other, pinned=False)
         await memories.edit(ADA, other, ttl_days=1)
         later(memories, days=1)

@@ -23,5 +23,5 @@ async def memories(clock: Clock) -> AsyncIterator[Memories]:
 
 @pytest.fixture
 async def client(memories: Memories, clock: Clock) -> AsyncIterator[httpx.AsyncClient]:
-    async with client_of(memories, clock) as made:
-        yield made
+    async with client_of(memories, clock) as client:
+        yield client

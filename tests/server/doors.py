@@ -167,5 +167,5 @@ async def served_channel(
 
 def contents(text: str) -> list[str]:
     """Return the texts of the memories in a list of the page."""
-    found = re.findall(r'<a class="text"[^>]*>(.*?)</a>', text, re.DOTALL)
-    return [html.unescape(re.sub("</?mark>", "", text)) for text in found]
+    links = re.findall(r'<a class="text"[^>]*>(.*?)</a>', text, re.DOTALL)
+    return [html.unescape(re.sub("</?mark>", "", text)) for text in links]

@@ -100,10 +100,10 @@ def served(
     """
     bound = bound_socket(host, 0)
     started = threading.Event()
-    told: list[Any] = []
+    running: list[Any] = []
 
     async def run() -> None:
-        told.extend((asyncio.get_running_loop(), asyncio.current_task()))
+        running.extend((asyncio.get_running_loop(), asyncio.current_task()))
         async with await opener() as memories:
             app = create_app(memories, access)
             for path, route in routes.items():
@@ -120,7 +120,7 @@ def served(
         try:
             yield f"http://{host}:{bound.getsockname()[1]}"
         finally:
-            loop, task = told
+            loop, task = running
             loop.call_soon_threadsafe(task.cancel)
             thread.join(120)
             assert not thread.is_alive(), "the server did not stop"

@@ -53,10 +53,10 @@ async def test_a_call_that_does_not_fit_is_refused_by_name(
     [id] = await added(client, {"text": "Ada likes tea", "tags": ["tea"]})
     answer = await client.request(method, f"/api/v1{path}", json=body)
     assert answer.headers["content-type"] == "application/problem+json"
-    told, kind = answer.json(), "invalid-input" if status == 400 else "not-found"
-    assert (answer.status_code, told["status"]) == (status, status)
-    assert told["type"] == f"urn:kagent-memory:{kind}"
-    assert named in told["detail"]
+    problem, kind = answer.json(), "invalid-input" if status == 400 else "not-found"
+    assert (answer.status_code, problem["status"]) == (status, status)
+    assert problem["type"] == f"urn:kagent-memory:{kind}"
+    assert named in problem["detail"]
     assert "xxxx" not in answer.text
     assert [memory.id for memory in (await memories.list(ADA)).memories] == [id]
     described = (await client.get("/openapi.json")).json()["components"]["schemas"]

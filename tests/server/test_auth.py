@@ -130,10 +130,10 @@ async def test_a_bound_caller_finds_only_its_scopes_and_jobs(memories: Memories,
         for bound, own in (({"user": "zoe"}, mine[:1]), ({"tenant": "acme"}, mine[1:])):
             client.headers.update(await bearing(memories, **bound))
             scopes = (await client.get("/api/v1/scopes?limit=5")).json()
-            found = (await client.get("/api/v1/jobs?limit=5")).json()
+            visible = (await client.get("/api/v1/jobs?limit=5")).json()
             assert [Scope(**scope) for scope in scopes] == own
-            assert [Scope(**job["scope"]) for job in found] == own
-            assert not any(job["payload"] for job in found)
+            assert [Scope(**job["scope"]) for job in visible] == own
+            assert not any(job["payload"] for job in visible)
             for foreign in ("jobs?tenant=other", "scopes?user=aaa 1"):
                 answer = await client.get(f"/api/v1/{foreign}")
                 assert answer.status_code == 404 or answer.json() == []

@@ -190,8 +190,8 @@ async def test_no_page_has_a_serious_axe_finding_or_scrolls_sideways(
         serious = [
             v for v in results.response["violations"] if v["impact"] in ("serious", "critical")
         ]
-        told = [(v["id"], [node["html"][:120] for node in v["nodes"][:3]]) for v in serious]
-        assert not told, f"{path}: {told}"
+        findings = [(v["id"], [node["html"][:120] for node in v["nodes"][:3]]) for v in serious]
+        assert not findings, f"{path}: {findings}"
         if width == 390 and path == f"/memories?{QUERY}":
             for line in await page.locator("td.main .meta").all():
                 box = await line.bounding_box()

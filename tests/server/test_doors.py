@@ -26,10 +26,10 @@ AWAY = {
 
 async def refused(call: Any, why: str) -> str:
     """Return the message of an interface that refuses a call for this reason."""
-    with pytest.raises(Refused) as told:
+    with pytest.raises(Refused) as refusal:
         await call
-    assert told.value.why == why, told.value
-    return str(told.value)
+    assert refusal.value.why == why, refusal.value
+    return str(refusal.value)
 
 
 async def test_a_token_opens_its_own_memories_at_every_door(memories: Memories, door: str):
@@ -77,7 +77,7 @@ async def test_a_defect_is_told_without_what_somebody_wrote(
 
     monkeypatch.setattr(type(memories.store.memories), "apply", broken)
     async with at_door(door, memories) as use:
-        told = await refused(use(text=WORDS), FAILED)
-    assert WORDS not in told + caplog.text
+        message = await refused(use(text=WORDS), FAILED)
+    assert WORDS not in message + caplog.text
     assert "RuntimeError" in caplog.text
     assert door == "mcp" or "test_doors.py" in caplog.text

@@ -32,9 +32,9 @@ def address() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def connection() -> Iterator[requests.Session]:
     """One connection for all examples: a new one for each took most of the time."""
-    with requests.Session() as made:
-        made.trust_env = False
-        yield made
+    with requests.Session() as session:
+        session.trust_env = False
+        yield session
 
 
 OPENAPI = create_app(opened).openapi()

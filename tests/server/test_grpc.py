@@ -34,8 +34,8 @@ EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
 
 @pytest.fixture
 async def channel(memories: Memories) -> AsyncIterator[grpc.aio.Channel]:
-    async with served_channel(memories) as (made, _):
-        yield made
+    async with served_channel(memories) as (opened, _):
+        yield opened
 
 
 @pytest.fixture
@@ -52,18 +52,23 @@ async def listed(client: GrpcCaller, **who: str) -> list[Any]:
 
 
 async def refused(call: Any, code: grpc.StatusCode, text: str = "") -> None:
-    with pytest.raises(grpc.aio.AioRpcError) as told:
+    with pytest.raises(grpc.aio.AioRpcError) as refusal:
         await call
-    assert told.value.code() == code, told.value
-    assert text in (told.value.details() or "")
+    assert refusal.value.code() == code, refusal.value
+    assert text in (refusal.value.details() or "")
 
 
 def test_the_descriptors_are_those_of_the_contract(tmp_path: Path):
     """The server's descriptors equal those that protoc makes from the contract."""
-    include, made = Path(grpc_tools.__file__).parent / "_proto", tmp_path / "made.binpb"
-    words = [f"-I{CONTRACT.parent}", f"-I{include}", f"--descriptor_set_out={made}", CONTRACT.name]
+    include, output = Path(grpc_tools.__file__).parent / "_proto", tmp_path / "made.binpb"
+    words = [
+        f"-I{CONTRACT.parent}",
+        f"-I{include}",
+        f"--descriptor_set_out={output}",
+        CONTRACT.name,
+    ]
     assert protoc.main(["protoc", *words]) == 0
-    (file,) = descriptor_pb2.FileDescriptorSet.FromString(made.read_bytes()).file
+    (file,) = descriptor_pb2.FileDescriptorSet.FromString(output.read_bytes()).file
     file.name = descriptors().file[-1].name
     assert descriptors().file[-1] == file
 
@@ -75,10 +80,10 @@ async def test_what_is_added_is_found_listed_and_deleted(client: GrpcCaller, clo
     answers = [await client.call("AddSession", memory=memory) for _ in range(2)]
     assert answers[0] == answers[1]  # the same again is the same memory
     shown = {**answers[0], "content": "Ada likes tea."}
-    [found] = (await client.call("Search", **WHO, vector=axis(0)))["memories"]
+    [hit] = (await client.call("Search", **WHO, vector=axis(0)))["memories"]
     created = {"created_at": "2026-03-01T12:00:00.123450Z"}
-    assert {**found, "score": 1.0} == {**shown, **created, "score": 1.0, "metadata": metadata}
-    assert found["score"] == pytest.approx(1.0)
+    assert {**hit, "score": 1.0} == {**shown, **created, "score": 1.0, "metadata": metadata}
+    assert hit["score"] == pytest.approx(1.0)
     [later] = await listed(client)
     ends = (clock.now + timedelta(days=3)).strftime("%Y-%m-%dT%H:%M:%SZ")
     assert {**shown, "expires_at": ends}.items() <= later.items()
@@ -182,7 +187,7 @@ async def test_anybody_may_ask_for_health_and_for_the_schema(memories: Memories)
         unknown = health_pb2.HealthCheckRequest(service="x")
         await refused(health.Check(unknown), grpc.StatusCode.NOT_FOUND)
         stub = reflection_pb2_grpc.ServerReflectionStub(channel)
-        asked = reflection_pb2.ServerReflectionRequest(file_containing_symbol=SERVICE)
-        [described] = [answer async for answer in stub.ServerReflectionInfo(iter([asked]))]
+        request = reflection_pb2.ServerReflectionRequest(file_containing_symbol=SERVICE)
+        [described] = [answer async for answer in stub.ServerReflectionInfo(iter([request]))]
         raw = described.file_descriptor_response.file_descriptor_proto[0]
         assert descriptor_pb2.FileDescriptorProto.FromString(raw).service[0].name == "MemoryService"

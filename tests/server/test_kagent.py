@@ -176,8 +176,8 @@ async def test_a_memory_lives_15_days_or_as_long_as_it_says(
     client: httpx.AsyncClient, clock: Clock, ttl: int | None, expires: int
 ):
     """A memory lives by its TTL; a TTL that is no positive number means the server's default."""
-    given: dict[str, Any] = {} if ttl is None else {"ttl_days": ttl}
-    await saved(client, item(**given))
+    fields: dict[str, Any] = {} if ttl is None else {"ttl_days": ttl}
+    await saved(client, item(**fields))
     clock.forward(days=expires, seconds=-1)
     assert len(await listed(client)) == len(await found(client)) == 1
     clock.forward(seconds=1)
@@ -185,7 +185,7 @@ async def test_a_memory_lives_15_days_or_as_long_as_it_says(
 
 
 @pytest.mark.parametrize(
-    ("asked", "rows"),
+    ("options", "rows"),
     [
         ({}, 5),
         ({"limit": 0}, 5),
@@ -199,13 +199,13 @@ async def test_a_memory_lives_15_days_or_as_long_as_it_says(
     ],
 )
 async def test_search_gives_the_nearest_first_and_as_many_as_asked(
-    client: httpx.AsyncClient, asked: dict[str, Any], rows: int
+    client: httpx.AsyncClient, options: dict[str, Any], rows: int
 ):
     """Hits are ordered by cosine, five unless a positive limit is set; a floor drops lower ones,
     and 0 means no floor.
     """
     await saved(client, *[item(f"tilt {n}", axis(0, n * 0.4)) for n in (3, 1, 6, 0, 2, 5, 4)])
-    answer = await found(client, **asked)
+    answer = await found(client, **options)
     assert [memory["content"] for memory in answer] == [f"tilt {n}" for n in range(rows)]
     assert [memory["score"] for memory in answer] == pytest.approx(
         [math.cos(n * 0.4) for n in range(rows)], abs=2e-3

@@ -91,19 +91,19 @@ async def test_a_client_saves_finds_corrects_lists_and_forgets(plain: PlainClien
         plain, "save_memory", content="Ada's favourite tea is sencha.", replaces=first["id"]
     )
     for as_of, tea in (("", "sencha"), (then, "oolong")):
-        found = await call(plain, "load_memory", query="favourite tea", limit=5, as_of=as_of)
-        assert [memory["text"] for memory in found["memories"]] == [
+        answer = await call(plain, "load_memory", query="favourite tea", limit=5, as_of=as_of)
+        assert [memory["text"] for memory in answer["memories"]] == [
             f"Ada's favourite tea is {tea}."
         ]
     listed = await call(plain, "list_memories")
     assert [memory["id"] for memory in listed["memories"]] == [second["id"]]
     assert "more" not in listed
-    asked = await call(plain, "forget_memory", id=second["id"])
-    assert asked["status"] == "confirmation required"
-    assert {memory["id"] for memory in asked["memories"]} == {first["id"], second["id"]}
+    preview = await call(plain, "forget_memory", id=second["id"])
+    assert preview["status"] == "confirmation required"
+    assert {memory["id"] for memory in preview["memories"]} == {first["id"], second["id"]}
     wrong = await call(plain, "forget_memory", id=second["id"], token="0" * 16)
-    assert wrong["token"] == asked["token"]
-    forgotten = await call(plain, "forget_memory", id=second["id"], token=asked["token"])
+    assert wrong["token"] == preview["token"]
+    forgotten = await call(plain, "forget_memory", id=second["id"], token=preview["token"])
     assert (forgotten["status"], set(forgotten["ids"])) == (
         "forgotten",
         {first["id"], second["id"]},
@@ -146,7 +146,7 @@ async def test_what_is_loaded_is_fenced_and_escaped(plain: PlainClient):
 async def test_a_misfit_is_an_error_of_the_tool_and_writes_nothing(plain: PlainClient):
     """An invalid call or unknown tool gets an error with the reason and has no effect."""
     nobody = "0199a1b2-0000-7000-8000-000000000000"
-    for name, arguments, told in (
+    for name, arguments, message in (
         ("save_memory", {"content": 7}, "content"),
         ("save_memory", {"content": "x" * 16_385}, "16,384"),
         ("save_memory", {"content": "x", "user": "eve"}, "not permitted"),
@@ -156,7 +156,7 @@ async def test_a_misfit_is_an_error_of_the_tool_and_writes_nothing(plain: PlainC
         ("forget_memory", {"id": nobody}, "No memory"),
         ("drop_tables", {}, "Unknown tool"),
     ):
-        assert told in await failure(plain, name, **arguments), (name, arguments)
+        assert message in await failure(plain, name, **arguments), (name, arguments)
     assert await call(plain, "list_memories") == {"memories": []}
 
 
@@ -216,8 +216,8 @@ def started(
     lines = (json.dumps({"jsonrpc": "2.0", **request}) + "\n" for request in requests)
     process.stdin.write(before + "".join(lines))
     process.stdin.flush()
-    told = [json.loads(process.stdout.readline()) for _ in range(answers)]
-    return process, {answer["id"]: answer for answer in told}
+    responses = [json.loads(process.stdout.readline()) for _ in range(answers)]
+    return process, {answer["id"]: answer for answer in responses}
 
 
 def test_a_client_that_says_all_and_hangs_up_hears_only_the_protocol(uri: str):
@@ -265,8 +265,8 @@ async def test_the_sdks_client_meets_the_tools_over_http(uri: str):
     with served(lambda: Memories.open(uri, worker=False)) as address:
         url = f"{address}{ENDPOINT}&beside_app=demo&beside_user=team"
         async with Client(streamable_http_client(url)) as client:
-            [found] = (await call(client, "load_memory", query="tea"))["memories"]
-            assert (found["text"], found["shared"]) == ("The team drinks oolong tea.", True)
+            [ids] = (await call(client, "load_memory", query="tea"))["memories"]
+            assert (ids["text"], ids["shared"]) == ("The team drinks oolong tea.", True)
 
 
 async def test_scopes_beside_are_searched_and_never_changed(uri: str):

@@ -159,8 +159,8 @@ HOSTILE: dict[str, tuple[str, Callable[[], Any], int]] = {
 def test_too_much_is_refused_and_holds_nobody_up(address: str, name: str):
     """A hostile body blocks the server for seconds at most, and is not quoted."""
     path, make, status = HOSTILE[name]
-    given = make()
-    raw = given if isinstance(given, bytes) else json.dumps(given).encode()
+    body = make()
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     kind = "application/x-www-form-urlencoded" if path == FORM else "application/json"
     with httpx.Client(base_url=address, timeout=120, trust_env=False) as client:
         answer = client.post(path, content=raw, headers={"content-type": kind})
@@ -190,25 +190,25 @@ class Held:
 
 
 @pytest.fixture
-def held() -> Held:
+def waiting() -> Held:
     return Held()
 
 
 @pytest.fixture
-async def many(held: Held, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[httpx.AsyncClient]:
+async def many(waiting: Held, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[httpx.AsyncClient]:
     """Yield a client with unlimited connections to a server with few slots and the waiting
     route.
     """
     monkeypatch.setattr(auth, "MAX_RUNNING", 32)
     monkeypatch.setattr(auth, "MAX_OPEN", 8)
-    server = served(_opened, Access(trusted_proxy=True), routes={"/held": held.answer})
+    server = served(_opened, Access(trusted_proxy=True), routes={"/held": waiting.answer})
     base = await asyncio.to_thread(server.__enter__)
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(
         base_url=base, trust_env=False, timeout=PATIENCE, limits=limits
     ) as client:
         yield client
-        held.go.set()
+        waiting.go.set()
     await asyncio.to_thread(server.__exit__, None, None, None)
 
 
@@ -216,43 +216,45 @@ def asked(client: httpx.AsyncClient, user: str, content: bytes = b"") -> asyncio
     return asyncio.ensure_future(client.post("/held", content=content, headers={"x-user-id": user}))
 
 
-async def test_requests_of_one_caller_are_bounded(held: Held, many: httpx.AsyncClient):
+async def test_requests_of_one_caller_are_bounded(waiting: Held, many: httpx.AsyncClient):
     """Requests of one caller beyond an eighth of the slots get 429."""
     greedy = [asked(many, "greedy") for _ in range(9)]
     refused, _ = await asyncio.wait(greedy, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE)
     [answer] = [task.result() for task in refused]
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
     for _ in range(4):
-        assert await held.begins()
-    assert not await held.begins(within=0.3)
+        assert await waiting.begins()
+    assert not await waiting.begins(within=0.3)
     modest = await many.get("/api/v1/info", headers={"x-user-id": "modest"})
     assert modest.status_code == 200
-    held.go.set()
+    waiting.go.set()
     answers = await asyncio.gather(*greedy)
     assert sorted(answer.status_code for answer in answers) == [200] * 8 + [429]
 
 
-async def test_long_searches_of_one_caller_take_turns(held: Held, many: httpx.AsyncClient):
+async def test_long_searches_of_one_caller_take_turns(waiting: Held, many: httpx.AsyncClient):
     """One long request per caller runs at a time; short ones and other callers' go on."""
     greedy = [asked(many, "greedy", b"a word " * 1_000) for _ in range(4)]
-    assert await held.begins()
-    assert not await held.begins(within=0.3)
+    assert await waiting.begins()
+    assert not await waiting.begins(within=0.3)
     others = [asked(many, "greedy"), asked(many, "modest")]
     for _ in others:
-        assert await held.begins()
-    held.go.set()
+        assert await waiting.begins()
+    waiting.go.set()
     answers = await asyncio.gather(*greedy, *others)
     assert {answer.status_code for answer in answers} == {200}
 
 
-async def test_health_is_told_when_no_other_request_has_a_turn(held: Held, many: httpx.AsyncClient):
+async def test_health_is_told_when_no_other_request_has_a_turn(
+    waiting: Held, many: httpx.AsyncClient
+):
     """Health checks are answered while requests of many callers fill every slot."""
     calls = [asked(many, f"user {number % 10}") for number in range(90)]
     refused, _ = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE)
     assert {task.result().status_code for task in refused} == {429}
     for path in ("/healthz", "/readyz"):
         assert (await many.get(path)).status_code == 200
-    held.go.set()
+    waiting.go.set()
     assert {answer.status_code for answer in await asyncio.gather(*calls)} == {200, 429}
 
 
@@ -299,8 +301,8 @@ async def test_logs_hold_no_content(client: httpx.AsyncClient, caplog: pytest.Lo
     caplog.set_level(logging.DEBUG)
     await client.post(SAVE, json=item("the launch code is 0000"))
     await client.post("/api/memories/search", json={**item(), "vector": axis(0)})
-    for given in ("the launch code is 0000", {"text": "launch code", "wrong": 1}):
-        await client.post(ADD, json={"items": [given]})
+    for content in ("the launch code is 0000", {"text": "launch code", "wrong": 1}):
+        await client.post(ADD, json={"items": [content]})
     await client.get(f"/memories{S}&q=launch code")
     ours = [record.getMessage() for record in caplog.records if not record.name.startswith("httpx")]
     assert not any("launch" in line for line in ours)

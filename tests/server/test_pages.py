@@ -38,8 +38,8 @@ async def sent(client: httpx.AsyncClient, path: str, **fields: Any) -> httpx.Res
 
 
 def link_named(text: str, name: str) -> str:
-    [found] = re.findall(rf'<a [^>]*href="([^"]*)"[^>]*>{name}</a>', text)
-    return html.unescape(found)
+    [link] = re.findall(rf'<a [^>]*href="([^"]*)"[^>]*>{name}</a>', text)
+    return html.unescape(link)
 
 
 # -- the list
@@ -56,15 +56,15 @@ async def test_pages_tell_their_total_and_lead_on_and_back(
         await memories.add(
             SCOPE, [Fact(f"fact {number:02}", tags=("even",) if number % 2 == 0 else ())]
         )
-    wanted = [f"fact {number:02}" for number in range(59, -1, -1)]
+    expected = [f"fact {number:02}" for number in range(59, -1, -1)]
     text = (await client.get(f"/memories?{ADA}")).text
     assert ("60 memories" in text, "First page" in text) == (True, False)
-    assert contents(text) == wanted[:25]
-    for shown in (wanted[25:50], wanted[50:]):
+    assert contents(text) == expected[:25]
+    for shown in (expected[25:50], expected[50:]):
         text = (await client.get(link_named(text, "Next page"))).text
         assert contents(text) == shown
     assert "Next page" not in text
-    assert contents((await client.get(link_named(text, "First page"))).text) == wanted[:25]
+    assert contents((await client.get(link_named(text, "First page"))).text) == expected[:25]
     filtered = (await client.get(f"/memories?{ADA}&tag=even&order=oldest")).text
     assert "30 memories" in filtered
     beyond = (await client.get(link_named(filtered, "Next page"))).text
@@ -84,8 +84,8 @@ async def test_replaced_memories_are_reached_from_the_list(
     for start in (link_named(text, "1 replaced"), link_named(dashboard, "1")):
         shown = (await client.get(start)).text
         assert ("Replaced memories" in shown, contents(shown)) == (True, ["Ada likes tea"])
-    one = (await client.get(f"/memories/{old}?{ADA}")).text
-    assert "the newer memory" in one
+    page = (await client.get(f"/memories/{old}?{ADA}")).text
+    assert "the newer memory" in page
     undone = await sent(client, f"/memories/act?{ADA}&open=1", do="undo", id=old)
     assert undone.headers["location"].startswith(f"/memories/{old}?")
     assert contents((await client.get(f"/memories?{ADA}")).text) == ["Ada likes tea"]
@@ -119,17 +119,17 @@ async def test_a_search_of_scopes_shows_whose_each_hit_is(
     for scope, text in ((SCOPE, here), (team, shared), (other, desk)):
         await memories.add(scope, [text])
     await memories.add(Scope("else", "ada", "demo"), ["Oolong elsewhere."])
-    asked = {"app": "demo", "user": "ada", "q": "oolong"}
+    query = {"app": "demo", "user": "ada", "q": "oolong"}
 
     async def found(**more: str) -> set[str]:
-        answer = await client.get("/memories", params={**asked, **more})
+        answer = await client.get("/memories", params={**query, **more})
         assert (answer.status_code, "<i>" in answer.text) == (200, False)
         return set(contents(answer.text))
 
     assert await found() == await found(width="nonsense") == {here}
     assert await found(width="user") == {here, desk}
     assert await found(width="app") == {here, shared}
-    text = (await client.get("/memories", params={**asked, "width": "app"})).text
+    text = (await client.get("/memories", params={**query, "width": "app"})).text
     assert "<bdi>team <i></bdi>, <bdi>demo</bdi>" in html.unescape(text)
     assert re.search(r'class="text"[^>]*user=team', text)
 
@@ -151,11 +151,11 @@ TYPED = {
 def form_of(text: str) -> dict[str, str]:
     """Return the values of the edit form."""
     form = text[text.index('<h2 id="edit">') :]
-    found = dict(re.findall(r'<input name="(\w+)"[^>]*? value="([^"]*)"', form))
+    values = dict(re.findall(r'<input name="(\w+)"[^>]*? value="([^"]*)"', form))
     [content] = re.findall(r"<textarea[^>]*>(.*?)</textarea>", form, re.DOTALL)
-    found["content"] = content.removeprefix("\n")
-    [found["type"]] = re.findall(r'<option value="(\w+)" selected>', form)
-    return {name: html.unescape(value) for name, value in found.items()}
+    values["content"] = content.removeprefix("\n")
+    [values["type"]] = re.findall(r'<option value="(\w+)" selected>', form)
+    return {name: html.unescape(value) for name, value in values.items()}
 
 
 @pytest.mark.parametrize(
@@ -178,8 +178,8 @@ async def test_a_failed_edit_keeps_what_was_typed(
     assert answer.status_code == status
     [wrong] = re.findall(r'role="alert">(.*?)</p>', answer.text, re.DOTALL)
     assert said in html.unescape(wrong)
-    wanted = {**TYPED, **{name: value for name, value in fields.items() if name != "revision"}}
-    assert {name: form_of(answer.text)[name] for name in wanted} == wanted
+    expected = {**TYPED, **{name: value for name, value in fields.items() if name != "revision"}}
+    assert {name: form_of(answer.text)[name] for name in expected} == expected
     assert (await memories.get(SCOPE, id)).content == "stored"
     assert (await sent(client, f"/memories/{id}/edit?{ADA}", **edit)).status_code == 303
     assert (await memories.get(SCOPE, id)).content == TYPED["content"]

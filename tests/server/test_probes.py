@@ -94,9 +94,9 @@ async def test_without_its_embedder_a_server_is_ready_and_says_so(clock: Clock):
         async with asyncio.timeout(60):
             while (answer := await client.get("/readyz")).json()["embedder"] != "ok":  # noqa: ASYNC110 after its pause
                 await asyncio.sleep(0.1)
-        asked = len(embedder.calls)
+        count = len(embedder.calls)
         assert {(await client.get("/readyz")).status_code for _ in range(5)} == {200}
-        assert len(embedder.calls) == asked  # an embedder's calls may cost money
+        assert len(embedder.calls) == count  # an embedder's calls may cost money
 
 
 async def test_a_server_without_its_database_is_not_ready(
@@ -198,8 +198,10 @@ async def test_the_dashboard_shows_every_metric_and_no_other(
 ):
     """Every metric has a panel, and every panel an existing metric."""
     text = (await client.get("/metrics")).text
-    told = text_string_to_metric_families(text)
-    families = {family.name: family.type for family in told if not family.name.endswith("_created")}
+    samples = text_string_to_metric_families(text)
+    families = {
+        family.name: family.type for family in samples if not family.name.endswith("_created")
+    }
     suffixes = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_count", "_sum")}
     there = {name + end: name for name, kind in families.items() for end in suffixes[kind]}
     shown = {name for text in expressions() for name in re.findall(r"kagent_memory_\w+", text)}

@@ -50,7 +50,7 @@ async def test_every_verb_gives_what_the_store_would(remote: RemoteMemories, mem
     """A verb's arguments and answers cross the wire unchanged, with the same effect as on the store
     itself.
     """
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "topics": ("tea",),
         "metadata": {"n": 1, "deep": json.loads("[" * 99 + "]" * 99)},
         "happened_at": datetime(2026, 1, 2, tzinfo=UTC),
@@ -59,9 +59,12 @@ async def test_every_verb_gives_what_the_store_would(remote: RemoteMemories, mem
         "ttl_days": 3,
     }
     vector = np.asarray(axis(0), dtype=np.float32)
-    [old] = await remote.add(SCOPE, [Fact("Ada likes tea", **told)], who="me")
+    [old] = await remote.add(SCOPE, [Fact("Ada likes tea", **fields)], who="me")
     kept = await memories.get(SCOPE, old)
-    assert (kept.content, {name: getattr(kept, name) for name in told}) == ("Ada likes tea", told)
+    assert (kept.content, {name: getattr(kept, name) for name in fields}) == (
+        "Ada likes tea",
+        fields,
+    )
     assert (await remote.edit(SCOPE, old, content="Ada likes green tea")).revision == 2
     await remote.add(SCOPE, ["Ada likes coffee"], replaces=old)
     [near] = await remote.add(SCOPE, ["near"], embedding=[vector])
@@ -136,14 +139,14 @@ async def test_a_setting_of_the_server_is_refused(address: str, monkeypatch: pyt
     """The client refuses an argument that is a server's setting, and ignores it in the
     environment.
     """
-    given: list[tuple[str, dict[str, Any]]] = [
+    cases: list[tuple[str, dict[str, Any]]] = [
         ("", {"search_limit": 5}),
         ("", {"pool": object()}),
         ("", {"llm": "openai/any"}),
         ("?ttl_days=3", {}),
         ("", {"settings": MemorySettings(min_score=0.3, tenant="acme")}),
     ]
-    for query, options in given:
+    for query, options in cases:
         with pytest.raises(ConfigurationError, match="set this where the server") as refused:
             await RemoteMemories.open(address.replace("//", "//ada:secret@") + query, **options)
         assert "secret" not in str(refused.value)
@@ -170,7 +173,7 @@ async def test_versions_beside_each_other_understand_each_other():
     """
     sent: list[httpx.Request] = []
 
-    told: dict[str, Any] = {
+    answers: dict[str, Any] = {
         "info": {"mode": "keyword", "models": [], "colour": "red"},
         "stats": {"visible": 2, "dreams": {"a": 1}},
         "audit": {"memories": 2},
@@ -178,7 +181,7 @@ async def test_versions_beside_each_other_understand_each_other():
 
     def newer(request: httpx.Request) -> httpx.Response:
         sent.append(request)
-        return httpx.Response(200, json=told.get(request.url.path.rpartition("/")[2], ["an id"]))
+        return httpx.Response(200, json=answers.get(request.url.path.rpartition("/")[2], ["an id"]))
 
     async with await RemoteMemories.open(
         "http://127.0.0.1", transport=httpx.MockTransport(newer)

@@ -85,11 +85,11 @@ async def test_all_travels_through_two_servers_and_nothing_twice(whole_file, tar
     path = whole_file
     assert json.loads(path.read_text().splitlines()[-1]) == {"end": True, "memories": 253}
     async with await open_memories(target) as memories:
-        told: list[int] = []
+        progress: list[int] = []
         assert await memories.import_(path, dry_run=True) == Imported(added=253)
         assert await memories.scopes() == []
-        assert await memories.import_(str(path), progress=told.append) == Imported(added=253)
-        assert told[-1] == 253
+        assert await memories.import_(str(path), progress=progress.append) == Imported(added=253)
+        assert progress[-1] == 253
         assert await memories.import_(path) == Imported(present=253)
     again = await exported(target, tmp_path / "b.jsonl", vectors=True)
     assert again.read_text().splitlines()[1:] == path.read_text().splitlines()[1:]
@@ -122,8 +122,8 @@ async def test_whose_memories_a_caller_may_move(tmp_path):
     async def opened() -> Memories:
         memories = await filled()
         for name, more in bound.items():
-            given = {"tenant": "acme", "is_operator": name == "all", **more}
-            secrets[name], _ = await memories.tokens.create(**given)
+            options = {"tenant": "acme", "is_operator": name == "all", **more}
+            secrets[name], _ = await memories.tokens.create(**options)
         await memories.add(Scope("acme", "bob", "notes"), ["Bob's"])
         return memories
 
@@ -193,8 +193,8 @@ class Held:
 async def test_a_long_import_says_how_far_it_is(whole_file, monkeypatch):
     """The answer to an import reports its progress, and its error at the end."""
     path = whole_file
-    held = Held(monkeypatch)
-    with served(held.opened) as address:
+    waiting = Held(monkeypatch)
+    with served(waiting.opened) as address:
         url, content = f"{address}/api/v1/import", path.read_bytes()
         async with (
             httpx.AsyncClient(timeout=60) as client,
@@ -208,8 +208,8 @@ async def test_a_long_import_says_how_far_it_is(whole_file, monkeypatch):
                     pass
             for _ in range(3):
                 assert json.loads(await anext(lines)) == {"done": 52}
-            held.fails = True
-            held.loop.call_soon_threadsafe(held.go.set)
+            waiting.fails = True
+            waiting.loop.call_soon_threadsafe(waiting.go.set)
             *_, last = [line async for line in lines]
             assert (
                 json.loads(last)["error"]["type"].endswith("store-unavailable")
@@ -222,15 +222,15 @@ async def test_a_long_import_says_how_far_it_is(whole_file, monkeypatch):
 async def test_an_import_ends_with_its_caller(whole_file, monkeypatch):
     """An import whose caller hangs up ends, and can be called again."""
     path = whole_file
-    held = Held(monkeypatch)
-    with served(held.opened) as address:
+    waiting = Held(monkeypatch)
+    with served(waiting.opened) as address:
         async with await open_memories(address) as memories:
             task = asyncio.create_task(memories.import_(path))
-            assert await asyncio.to_thread(held.is_waiting.wait, 60)
+            assert await asyncio.to_thread(waiting.is_waiting.wait, 60)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            assert await asyncio.to_thread(held.is_cancelled.wait, 60)
+            assert await asyncio.to_thread(waiting.is_cancelled.wait, 60)
             assert await memories.import_(path) == Imported(present=52, added=201)
 
 
