@@ -1,6 +1,4 @@
-"""The audit of what a store holds: defects with their evidence, which names memories and never
-quotes them.
-"""
+"""The audit of a store: find defects and report memory ids as evidence, never their text."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ Defect: TypeAlias = Literal[
 DEFECTS: tuple[Defect, ...] = get_args(Defect)
 MAX_FINDINGS = 1000
 PART = 200
-CANDIDATES = 10  # older memories that a suspect of a recall loop is compared with
+CANDIDATES = 10  # older memories to compare with a suspect of a recall loop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +38,9 @@ class Finding:
     """One defect.
 
     Attributes:
-        scope: whose memories.
-        memory_ids: the evidence; of duplicates and contradictions all that are concerned.
-        detail: what was found, never a word of a memory.
+        scope: the scope of the memories.
+        memory_ids: the evidence; for duplicates and contradictions all memories involved.
+        detail: a description without any text of a memory.
     """
 
     defect: Defect
@@ -53,13 +51,13 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """Result of an audit.
+    """The result of an audit.
 
     Attributes:
-        scopes: how many were audited.
-        memories: how many memories they hold, whatever their state.
-        counts: defect → how many there are; of those that were looked for.
-        findings: at most as many of each defect as were asked for.
+        scopes: the number of scopes audited.
+        memories: the number of their memories in any state.
+        counts: the number of findings by defect, for the defects that were looked for.
+        findings: the findings, limited for each defect.
     """
 
     scopes: int = 0
@@ -69,11 +67,11 @@ class Audit:
 
     @property
     def is_clean(self) -> bool:
-        """True if the audit found nothing."""
+        """Return True if the audit found nothing."""
         return not any(self.counts.values())
 
     def plus(self, other: Audit, most: int) -> Audit:
-        """Return both audits as one, with at most so many findings of each defect."""
+        """Combine two audits, keeping at most `most` findings of each defect."""
         every = (*self.findings, *other.findings)
         counts = Counter(self.counts)
         counts.update(other.counts)
@@ -98,7 +96,7 @@ Key: TypeAlias = Callable[[Memory], Hashable]
 async def audit_scope(
     memories: Opened, scope: Scope, *, defects: Sequence[Defect], most: int
 ) -> Audit:
-    """Audit one scope, all of whose memories are held meanwhile."""
+    """Audit one scope, holding all its memories in memory."""
     store = memories.store.memories
     ids, every = await store.kept(scope, Filter()), list[Whole]()
     for part in batched(ids, PART):
@@ -119,8 +117,8 @@ async def audit_scope(
 
 
 class Contents:
-    """All memories of one scope, and those of them that are visible now; a method finds the defect
-    of its name.
+    """All memories of one scope and the visible ones among them; each method finds the defect of
+    its name.
     """
 
     def __init__(self, memories: Opened, every: Sequence[Whole]) -> None:
@@ -130,7 +128,7 @@ class Contents:
         self.matches: Sequence[Iterable[str]] = ()
 
     async def match(self, scope: Scope) -> None:
-        """Ask the store for what the suspects of a recall loop may repeat."""
+        """Search the store for the memories that a suspect of a recall loop may repeat."""
         view = await self.memories.store.memories.view(scope, now=self.now)
         said = [memory.content for memory in self.suspects]
         answers = await view.texts(said, limit=CANDIDATES)
@@ -142,13 +140,13 @@ class Contents:
             yield ids, f"{len(ids)} say the same, word for word"
 
     def near_duplicate(self) -> Evidence:
-        """Find linked facts none of which was to replace the other."""
+        """Find linked facts of which none was to replace the other."""
         for older, newer in self._linked():
             if not was_to_replace(older, newer):
                 yield [older.id, newer.id], "linked as the same"
 
     def contradiction(self) -> Evidence:
-        """Find several values of one slot, and saved facts that a linked one was to replace."""
+        """Find slots with several values, and explicit saves that a linked fact was to replace."""
         for ids in _groups(self.visible, slot_of, _text):
             yield ids, f"{len(ids)} values of one attribute"
         for older, newer in self._linked():
@@ -157,7 +155,7 @@ class Contents:
                 yield [older.id, newer.id], "one was to replace the other, a saved one"
 
     def _linked(self) -> Iterator[tuple[Memory, Memory]]:
-        """Yield the linked facts, the one that was said first before the other."""
+        """Yield linked facts in pairs, the one that was said first before the other."""
         facts = {memory.id: memory for memory in self.visible if not memory.verbatim}
         pairs = {
             frozenset((id, other))
@@ -172,21 +170,19 @@ class Contents:
             yield older, newer
 
     def secret(self) -> Evidence:
-        """Find secrets that our redaction knows, or the store's own in its place."""
+        """Find secrets, by our redaction or by the store's own."""
         own = self.memories.redactors.secrets
         masks = [own] if own is redact else [own, redact]
         return self._holding(lambda text: ["secret" for mask in masks if mask(text) != text])
 
     def personal_data(self) -> Evidence:
-        """Find personal data; without the setting `pii` only the kinds that no library is needed
-        for.
-        """
+        """Find personal data; without the setting `pii` only the kinds that need no library."""
         redactors = self.memories.redactors
         data, secrets = redactors.personal or PersonalData(WITHOUT_LIBRARIES), redactors.secrets
         return self._holding(lambda text: [kind for _, _, kind in data.spans(secrets(text))])
 
     def _holding(self, kinds: Callable[[str], Iterable[str]]) -> Evidence:
-        """Find memories in any state that hold something of a kind, or did in their history."""
+        """Find memories in any state whose text or history contains something of a kind."""
         for whole in self.all:
             now = {*_texts(whole.memory)}
             states = every_state(whole.memory, whole.revisions)
@@ -197,7 +193,7 @@ class Contents:
                     yield [whole.memory.id], place + ", ".join(sorted(unmasked))
 
     def recall_loop(self) -> Evidence:
-        """Find what agents and tools said that repeats older memories."""
+        """Find texts of agents and tools that repeat older memories."""
         visible = {memory.id: memory for memory in self.visible}
         for memory, ids in zip(self.suspects, self.matches, strict=True):
             near = (visible[id] for id in ids if id in visible)
@@ -214,9 +210,7 @@ class Contents:
 
 
 def _groups(memories: Iterable[Memory], key: Key, differing: Key) -> Iterator[Sequence[str]]:
-    """Yield the ids of memories that share a key which is not None, and differ; of those that do
-    not, one stands for all.
-    """
+    """Yield the ids of distinct memories that share a key other than None."""
     groups = defaultdict[Hashable, dict[Hashable, str]](dict)
     for memory in memories:
         if (shared := key(memory)) is not None:
@@ -225,7 +219,7 @@ def _groups(memories: Iterable[Memory], key: Key, differing: Key) -> Iterator[Se
 
 
 def _text(memory: Memory) -> bytes:
-    """Return a digest that memories share which say the same word for word, turns or facts."""
+    """Return a digest that is equal for memories, turns or facts, with the same words."""
     return identity(memory.content, verbatim=False)
 
 
@@ -233,5 +227,5 @@ def _texts(memory: Memory) -> Iterator[str]:
     """Yield all texts of a memory that somebody wrote."""
     yield from filter(None, (memory.content, memory.subject, memory.attribute, memory.author))
     yield from (*memory.topics, *memory.tags)
-    if memory.metadata:  # a secret is known by the name that stands before it
+    if memory.metadata:  # a secret may be recognized by the name before it
         yield json.dumps(memory.metadata, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Vectors that callers bring themselves: kept by their width, apart from the embedder's."""
+"""Vectors that callers bring: stored by width, apart from the embedder's."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ MAX_WIDTH = 4096
 
 
 def brought(vector: object) -> Vector:
-    """Return a vector as it is kept of a caller: each width has a table, so there are few of them.
+    """Check a caller's vector; widths are limited, because each width has a table.
 
     Raises:
-        InvalidInput: it does not fit, or has another width.
+        InvalidInput: the vector is invalid, or has an unsupported width.
     """
     checked = checked_vector(vector, None)
     if (width := len(checked)) % WIDTH_STEP or width > MAX_WIDTH:
@@ -32,7 +32,7 @@ def brought(vector: object) -> Vector:
 
 
 async def space_of(store: MemoryStore, width: int) -> EmbeddingSpace:
-    """Return the embedding space of callers' vectors of a width, made if it is new."""
+    """Return the embedding space for callers' vectors of a width, creating it if necessary."""
     return await store.spaces.add(external_name(width), width, None)
 
 
@@ -42,11 +42,11 @@ async def with_brought(
     memories: Sequence[Memory | None],
     embedding: Sequence[Vector],
 ) -> Batch:
-    """Return the batch with the vectors that a caller brings for its memories, one each, also
-    for one that is None.
+    """Return the batch with a caller's vectors for its memories, one for each item, also for items
+    that are None.
 
     Raises:
-        InvalidInput: one does not fit, or there are more or fewer of them than memories.
+        InvalidInput: a vector is invalid, or their number differs from that of the items.
     """
     if len(embedding) != len(memories):
         raise InvalidInput(f"Got {len(embedding)} vectors for {len(memories)} items.")
@@ -60,11 +60,11 @@ async def with_brought(
 
 
 async def for_query(store: MemoryStore, embedding: Vector) -> tuple[EmbeddingSpace, Vector] | None:
-    """Return a query's vector as its caller brought it, with the embedding space to search; None:
+    """Return a query vector as its caller brought it, and the embedding space to search; None if
     there are no vectors of its width.
 
     Raises:
-        InvalidInput: it does not fit.
+        InvalidInput: the vector is invalid.
     """
     vector = brought(embedding)
     for space in await store.spaces.all():
@@ -76,11 +76,10 @@ async def for_query(store: MemoryStore, embedding: Vector) -> tuple[EmbeddingSpa
 async def nearest(
     store: MemoryStore, scope: Scope, vector: Vector, *, limit: int, now: datetime
 ) -> Sequence[tuple[Memory, float]]:
-    """Return the memories whose own vectors, as callers brought them, are nearest to this one,
-    each with its cosine.
+    """Return the memories whose callers' vectors are nearest to this one, each with its cosine.
 
     Raises:
-        InvalidInput: the vector does not fit.
+        InvalidInput: the vector is invalid.
     """
     query = await for_query(store, vector)
     if query is None:

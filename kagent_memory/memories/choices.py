@@ -1,4 +1,4 @@
-"""The parts that memories are opened with: as callers choose them, or as the settings say."""
+"""Choose the parts of opened memories from the arguments of `open` and the settings."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Redactors(NamedTuple):
     """Functions that mask a text before anything else sees it.
 
     Attributes:
-        save: to one that is to be stored; it may refuse one.
-        mask: to one that is only searched with or logged.
-        secrets: secrets alone, whatever the settings say of personal data.
-        personal: what finds personal data; None: the settings say nothing of it.
+        save: masks a text to store; it may refuse one.
+        mask: masks a text for a search or the log.
+        secrets: masks secrets only, whatever the setting `pii` says.
+        personal: finds personal data; None without the setting `pii`.
     """
 
     save: Redactor
@@ -38,10 +38,10 @@ class Redactors(NamedTuple):
 
 
 def check_gate(gate: Gate | None) -> None:
-    """Refuse a gate that would fail at every later use.
+    """Refuse a gate that would fail later.
 
     Raises:
-        ConfigurationError: says what it takes.
+        ConfigurationError: the message says what a gate must have.
     """
     searches = getattr(gate, "searches", None)
     fits = callable(searches) and not inspect.iscoroutinefunction(searches)
@@ -53,12 +53,12 @@ def check_gate(gate: Gate | None) -> None:
 
 
 def choose_redactors(redact: Redactor | None, settings: MemorySettings) -> Redactors:
-    """Return what masks secrets, as given or ours with the table that a setting names, and what
-    the settings say of pii.
+    """Return the redactors: the caller's or our own with `secrets_file`, combined with the setting
+    `pii`.
 
     Raises:
-        ConfigurationError: both are given, a table cannot be read, an unknown kind of pii, or its
-            extra is missing.
+        ConfigurationError: `redact` and `secrets_file` are both given, a table cannot be read, a
+            kind of pii is unknown, or its extra is missing.
     """
     if redact is not None and settings.secrets_file:
         raise ConfigurationError(
@@ -83,11 +83,11 @@ def choose_models(
     rerank: RerankChoice,
     resolve_llm: Callable[[str], Llm | None] | None,
 ) -> tuple[CheckedEmbedder | None, Providers, Reranker | None]:
-    """Return the models that were chosen, or else those that the settings name; a name that
-    LiteLLM does not know is resolved.
+    """Return the models from the arguments, or else from the settings; names that LiteLLM does not
+    know go to `resolve_llm`.
 
     Raises:
-        ConfigurationError: nobody knows a name, or a choice is of no known kind.
+        ConfigurationError: a name is unknown, or a choice has the wrong type.
     """
     if summary is not None:
         summary = with_settings(checked_provider(summary), settings)
@@ -119,7 +119,7 @@ async def open_database(uri: str, settings: MemorySettings, pool: object) -> Sto
     """Open and migrate the store of a URI.
 
     Raises:
-        ConfigurationError: the pool or the URI does not fit.
+        ConfigurationError: the pool or the URI is invalid.
         StoreError: the database cannot be reached.
     """
     if pool is not None and not uri.removeprefix("kagent+").startswith("postgres"):

@@ -1,4 +1,4 @@
-"""Checks of a store, its embedder, model and queue, each with the cure of what it finds."""
+"""Check a store, its embedder, model and queue, and say how to fix problems."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..stores.encryption import KeyRing
 from .opened import Opened
 
 PROBE_SECONDS = 45  # for a model to answer
-LOOKED_AT = 1000  # jobs; and scopes, for memories without vectors
+LOOKED_AT = 1000  # jobs, and scopes with memories without vectors
 DECRYPTED_SCOPES = 20
 MAX_BEHIND_SECONDS = 5.0
 ADVICE: Mapping[str, str] = {
@@ -44,11 +44,11 @@ ADVICE: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What was found about one part.
+    """The result of checking one part.
 
     Attributes:
-        state: "ok"; "note" for what works but should be known; "bad" for what does not work.
-        advice: what to do; "" when nothing.
+        state: "ok"; "note" for something that works but should be known; "bad" for a problem.
+        advice: what to do, or "".
     """
 
     part: str
@@ -58,23 +58,23 @@ class Diagnosis:
 
 
 def bad(part: str, told: object) -> Diagnosis:
-    """Return that a part does not work, with what to do about it."""
+    """Report that a part does not work, with advice."""
     return Diagnosis(part, "bad", str(told), ADVICE[part])
 
 
 def note(part: str, text: str) -> Diagnosis:
-    """Return what should be known of a part that works, with what to do about it."""
+    """Report something about a working part that should be known, with advice."""
     return Diagnosis(part, "note", text, ADVICE[part])
 
 
 class Ping(BaseModel):
-    """Answer that the model is asked for."""
+    """The answer that the model is asked for."""
 
     ok: bool
 
 
 async def diagnose(memories: Opened) -> Sequence[Diagnosis]:
-    """Look at every part of memories that are open."""
+    """Check every part of open memories."""
     store, embedder, model = await asyncio.gather(
         _store(memories), _embedder(memories), _model(memories)
     )
@@ -126,7 +126,7 @@ def _database(location: str, about: Mapping[str, str]) -> list[Diagnosis]:
 
 
 async def _standby(memories: MemoryStore) -> Diagnosis:
-    """Report whether the standby answers, and how far it is behind."""
+    """Report whether the standby answers, and how far it lags behind."""
     primary, standby = await memories.node(), await memories.reader.node()
     if memories.trouble or not standby["is_standby"]:
         return bad("standby", memories.trouble or "It lags, and the primary answers.")
@@ -139,7 +139,7 @@ async def _standby(memories: MemoryStore) -> Diagnosis:
 
 
 async def check_queue(memories: Opened) -> Diagnosis:
-    """Report the jobs that wait, and why.
+    """Report the waiting jobs and why they wait.
 
     Raises:
         StoreError: the queue cannot be read.
@@ -160,7 +160,7 @@ async def check_queue(memories: Opened) -> Diagnosis:
 
 
 async def _unembedded(memories: Opened) -> int:
-    """Return how many of the first scopes hold memories without a vector of the embedder."""
+    """Report how many of the first scopes have memories without a vector of the embedder."""
     kept, own = memories.store.memories, memories.vectors
     for space in await kept.spaces.all():
         if own is not None and space.name == own.name and space.state == "current":
@@ -170,7 +170,7 @@ async def _unembedded(memories: Opened) -> int:
 
 
 async def _encryption(memories: Opened) -> list[Diagnosis]:
-    """Return whether what some scopes keep can be read with the keys of this process."""
+    """Report whether the keys of this process can decrypt what some scopes hold."""
     reader, now = memories.store.memories.reader, memories.clock()
     try:
         for scope in await memories.store.scopes(limit=DECRYPTED_SCOPES):
@@ -200,7 +200,7 @@ async def _model(memories: Opened) -> Diagnosis:
 
 
 async def _tried(part: str, attempt: Awaitable[object], text: str) -> Diagnosis:
-    """Return that a part works if an attempt succeeds in time, else what is wrong."""
+    """Report that a part works if an attempt succeeds in time, otherwise what is wrong."""
     try:
         async with asyncio.timeout(PROBE_SECONDS):
             await attempt

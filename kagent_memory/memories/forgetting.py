@@ -53,14 +53,14 @@ class Forgotten(Listed[str]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiptCheck:
-    """Result of a check of receipts.
+    """The result of checking receipts.
 
     Attributes:
-        chains: how many tenants have receipts.
-        receipts: how many there are.
-        problems: chain → what is wrong with it; empty when all are whole.
-        heads: chain → the digest of its last receipt. Kept elsewhere, it also tells of a chain made
-            anew as a whole.
+        chains: the number of tenants with receipts.
+        receipts: the number of receipts.
+        problems: what is wrong, by chain; empty if all receipts are intact.
+        heads: the digest of the last receipt, by chain. Kept elsewhere, it also reveals that a
+            whole chain was rewritten.
     """
 
     chains: int = 0
@@ -88,35 +88,33 @@ class Forgetting(Opened):
         dry_run: bool = False,
         who: Who = "",
     ) -> Forgotten:
-        """Erase memories for good, with their history and what is queued of them; return the erased
-        ids.
+        """Erase memories for good, with their history and queued work, and return the erased ids.
 
         Choose them by ids, by conditions, or everything. Conditions must all hold, and also match
         expired and superseded memories. A memory takes along what it superseded or merged, what a
         merge made of it, and history that says the same, so more may go than was named.
 
-        More than 1,000 memories chosen by conditions or as everything go in several transactions;
-        after an interruption the same call goes on.
+        More than 1,000 memories chosen by conditions or as everything are erased in several
+        transactions; after an interruption the same call continues.
 
         Args:
-            scope: whose memories.
-            ids: of the memories.
-            session_id: those of this session; alone, what is queued of it goes too.
-            tag: those with this tag.
-            author: those of this author; alone or with a session, what is queued of theirs goes
-                too.
-            before: those added before this time.
-            after: those added at this time or later.
-            filter: those that it lets through.
-            everything: all memories of the scope, and its queue.
-            dry_run: erase nothing, only say what would be erased. The ids are returned; `linked`
-                names those that say the same and would stay.
-            who: for the receipt, which says that this was done and nothing of the content.
+            scope: the scope of the memories.
+            ids: the ids of the memories.
+            session_id: memories of this session; alone, also its queued work.
+            tag: memories with this tag.
+            author: memories of this author; alone or with a session, also their queued work.
+            before: memories added before this time.
+            after: memories added at this time or later.
+            filter: memories that match this filter.
+            everything: all memories of the scope and its queue.
+            dry_run: erase nothing, only return the ids that would go. `linked` names linked
+                memories that would stay.
+            who: the name for the receipt, which records the act and nothing of the content.
 
         Raises:
             InvalidInput: none or more than one way is named, the conditions match every memory, or
                 the filter has a condition that is named beside it.
-            NotFound: one of the given ids is not there; the others are erased all the same.
+            NotFound: an id does not exist; the others are erased all the same.
         """
         ids = [ids] if isinstance(ids, str) else ids
         named: dict[str, Any] = {
@@ -145,7 +143,7 @@ class Forgetting(Opened):
                 for which in steps:
                     gone = await self.store.forget(scope, replace(asked, **which))
                     erased |= dict.fromkeys(gone)
-            finally:  # a part may be gone though another failed
+            finally:  # some may be erased although others failed
                 self.forget_vectors()
         if missing := sorted({*(ids or ())} - erased.keys()):
             others = " The others were erased." if erased and not dry_run else ""
@@ -154,7 +152,7 @@ class Forgetting(Opened):
         return Forgotten(tuple(erased), linked)
 
     async def _linked(self, scope: Scope, ids: Sequence[str]) -> tuple[str, ...]:
-        """Return the visible memories that these are linked with, without themselves."""
+        """Return the visible memories that are linked with these, without these."""
         memories, now, links = self.store.memories, self.clock(), set[str]()
         for batch in batched(ids, PART):
             stored = await memories.get(scope, batch, now=now, superseded=True)
@@ -167,15 +165,15 @@ class Forgetting(Opened):
     async def _steps(
         self, scope: Scope, condition: Filter, *, everything: bool
     ) -> Sequence[Mapping[str, Any]]:
-        """Return what is to be erased, in one transaction each."""
+        """Return the selections to erase, one transaction each."""
         session_id, author = condition.session_id, condition.author
         event_ids: Sequence[str] = ()
         if author is not None and condition == Filter(session_id=session_id, author=author):
-            # first: what a job takes in meanwhile is among the memories then
+            # read first, so that memories of a job that ends meanwhile are included
             event_ids = await self._queued(scope, session_id, author)
         ids = await self.store.memories.kept(scope, condition)
         steps: list[Mapping[str, Any]] = [{"ids": batch} for batch in batched(ids, PART)]
-        # A whole session and a whole scope take along what is queued of them, in the transaction of
+        # A whole session or scope takes its queued work along, in the transaction of
         # the last part.
         if everything or condition == Filter(session_id=session_id):
             steps[-1:] = [{"session_id": session_id, "everything": everything}]
@@ -184,7 +182,7 @@ class Forgetting(Opened):
         return steps
 
     async def _queued(self, scope: Scope, session_id: str | None, author: str) -> Sequence[str]:
-        """Return the events of what an author says in the queue: it must not be ingested later."""
+        """Return the events of an author in the queue, which must not be ingested later."""
         jobs = await self.store.queue.jobs(scope=scope, limit=MAX_JOBS)
         event_ids = {
             message.get("event_id")
@@ -197,10 +195,10 @@ class Forgetting(Opened):
 
     @verb("POST /memories/{id}/reject", durable=True)
     async def reject(self, scope: Scope, id: str, *, who: Who = "") -> tuple[str, ...]:
-        """Erase a memory in quarantine, as `forget` erases one; return the erased ids.
+        """Erase a quarantined memory like `forget`, and return the erased ids.
 
         Raises:
-            NotFound: none of this id waits, or it has expired.
+            NotFound: no memory with this id is quarantined, or it has expired.
         """
         waiting = await self.stored(scope, id, quarantined=True)
         return (await self.forget(scope, waiting.id, who=who)).ids
@@ -209,22 +207,22 @@ class Forgetting(Opened):
     async def forget_tenant(
         self, tenant: Name, *, limit: Positive | None = None, who: Who = ""
     ) -> ForgottenTenant:
-        """Erase all that is kept of a tenant: memories, histories, vectors, counters, queued work,
-        tombstones, names of its users and apps, and its bearer tokens.
+        """Erase everything of a tenant: memories, histories, vectors, counters, queued work,
+        tombstones, the names of its users and apps, and its bearer tokens.
 
-        In transactions of a bounded size; after an interruption the same call goes on. Stop the
-        tenant's agents first: what they save meanwhile may be there afterwards.
+        The work is done in transactions of limited size; after an interruption the same call
+        continues. Stop the tenant's agents first: memories saved meanwhile may remain.
 
         Args:
-            tenant: which one; "", of those who name none, is refused.
-            limit: about how many memories at most; `done` then says whether something is left.
-                None: all.
-            who: for the receipts, which stay.
+            tenant: the tenant; "", the tenant of those who name none, is refused.
+            limit: the approximate number of memories to erase; `done` says if any are left. None:
+                all.
+            who: the name for the receipts, which remain.
 
         Raises:
-            InvalidInput: the tenant is empty, or can be no part of a scope; the limit is below 1.
+            InvalidInput: the tenant is empty or invalid, or the limit is below 1.
         """
-        if not tenant:  # most likely a variable that holds nothing
+        if not tenant:  # most likely an unset variable
             raise InvalidInput(
                 "The tenant must not be empty; memories of no tenant are erased scope by scope "
                 "with forget."
@@ -247,23 +245,24 @@ class Forgetting(Opened):
     async def receipts(
         self, *, tenant: Name | None = None, after: int = 0, limit: Count = 100
     ) -> Sequence[Receipt]:
-        """Return what was forgotten of a tenant, oldest first, without any of its content.
+        """Return the receipts of a tenant's forgetting, oldest first.
 
         Args:
-            tenant: which one; None: the setting's; through a server the token's, or the server's.
+            tenant: the tenant; None: the setting's, or through a server the token's or the
+                server's.
             after: only receipts with a higher number.
-            limit: how many at most.
+            limit: the most receipts to return.
         """
         chain = chain_id(self.settings.tenant if tenant is None else tenant)
         return await self.store.receipts.read(chain, after=after, limit=limit)
 
     @verb("GET /receipts/check")
     async def check_receipts(self, *, tenant: Name | None = None) -> ReceiptCheck:
-        """Check that every receipt is there as it was written; name those edited, removed, added or
+        """Check that all receipts are present and unchanged; name those edited, removed, added or
         reordered.
 
         Args:
-            tenant: which one's; None: of all tenants.
+            tenant: the tenant; None: all tenants.
         """
         receipts, count = self.store.receipts, 0
         wrong, heads = defaultdict[str, list[str]](list), dict[str, str]()
@@ -275,7 +274,7 @@ class Forgetting(Opened):
                     wrong[id] += problems(page, last)
                     last = page[-1]
                 elif chain == (chain := await receipts.chain(id)):
-                    break  # nobody forgot anything meanwhile
+                    break  # nothing was forgotten meanwhile
             if last:
                 count += last.number
                 heads[id] = last.digest

@@ -1,4 +1,6 @@
-"""The verbs that look after a store: the queue, prune, audit, export and import."""
+"""The verbs for operating a store: stats, consolidation, audit, export, import, embedder
+and keys.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,11 @@ from .verbs import verb
 
 
 class Maintenance(Opened):
-    """The verbs of `Memories` for those who run a store."""
+    """The verbs of `Memories` for operating a store."""
 
     @verb("GET /stats")
     async def stats(self, scope: Scope) -> ScopeStats:
-        """Return counts of the scope."""
+        """Return the counts of a scope."""
         popular_after = self.settings.popular_after
         return await self.store.stats(scope, now=self.clock(), popular_after=popular_after)
 
@@ -43,27 +45,27 @@ class Maintenance(Opened):
         after: Scope | None = None,
         limit: int = 1000,
     ) -> Sequence[Scope]:
-        """Return scopes that hold memories or jobs, in order of (tenant, app, user).
+        """Return scopes with memories or jobs, in order of (tenant, app, user).
 
         Args:
             tenant: only scopes of this tenant.
             user: only scopes of this user.
             app: only scopes of this app.
-            after: only those after this one: the last of the page before.
-            limit: how many at most.
+            after: only scopes after this one, the last of the previous page.
+            limit: the most scopes to return.
         """
         return await self.store.scopes(tenant=tenant, user=user, app=app, after=after, limit=limit)
 
     @verb("POST /consolidate", durable=True)
     async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> tuple[Change, ...]:
-        """Merge what says the same in a scope, keeping lineage; return the changes, made or only
-        planned.
+        """Merge memories of a scope that say the same, keeping lineage, and return the changes,
+        made or planned.
 
-        The configured model words what several memories become; without one nothing merges.
-        Explicit saves merge only here, never as a session is learnt from.
+        The configured model writes the merged texts; without one nothing is merged. Explicit saves
+        are merged only here, never while a session is learned from.
 
         Raises:
-            ModelError: the model is unavailable, or its answer cannot be used; nothing changes.
+            ModelError: the model is unavailable or its answer is unusable; nothing changes.
         """
         if (llm := self.providers.llm) is None:
             return ()
@@ -79,23 +81,20 @@ class Maintenance(Opened):
         most: Count = MAX_FINDINGS,
         progress: Progress | None = None,
     ) -> Audit:
-        """Look for defects in what is kept, with memory ids as evidence; calls no model and changes
-        nothing.
+        """Look for defects and report memory ids as evidence; calls no model and changes nothing.
 
-        - `exact_duplicate`: visible memories that say the same word for word.
-        - `near_duplicate`: two facts that a model found to say the same.
-        - `contradiction`: visible values of one attribute, or a saved fact beside one that a model
-          would have put in its place.
-        - `recall_loop`: what an agent or a tool said repeats an older memory.
-        - `secret`, `personal_data`: in a memory of any state or in its history, found as the
-          redaction finds it; without the setting `pii`, e-mail addresses, cards and IP addresses
-          alone.
+        - `exact_duplicate`: visible memories that say the same word for word. - `near_duplicate`:
+        two facts that a model found to say the same. - `contradiction`: several visible values of
+        one attribute, or an explicit save beside a fact   that a model would have put in its place.
+        - `recall_loop`: a text of an agent or a tool that repeats an older memory. - `secret`,
+        `personal_data`: in a memory of any state or its history, as the redaction finds   it;
+        without the setting `pii` only e-mail addresses, cards and IP addresses.
 
         Args:
-            scope: whose memories; or all scopes of a tenant, a user or an app; None: all.
-            defects: which ones, one at least.
-            most: findings of each defect at most; `counts` count all.
-            progress: called after each of several scopes with how many memories are read.
+            scope: one scope, or all scopes of a tenant, user or app; None: all.
+            defects: the defects to look for.
+            most: the most findings of each defect to return; `counts` count all.
+            progress: called after each scope with the number of memories read so far.
 
         Raises:
             InvalidInput: a defect is unknown.
@@ -112,7 +111,7 @@ class Maintenance(Opened):
     async def each_scope(
         self, *, tenant: str | None = None, user: str | None = None, app: str | None = None
     ) -> AsyncGenerator[Scope]:
-        """Yield every scope of a tenant, user or app; without any, all that exist."""
+        """Yield every scope of a tenant, user or app; without any, all scopes."""
         after: Scope | None = None
         while page := await self.scopes(tenant=tenant, user=user, app=app, after=after):
             for scope in page:
@@ -128,18 +127,18 @@ class Maintenance(Opened):
         app: Name | None = None,
         vectors: bool = False,
     ) -> AsyncGenerator[str]:
-        """Yield all memories as lines of JSON in the documented format: with history, usage and
-        expiry, superseded and expired ones too. Holds a part of them at a time.
+        """Yield all memories as lines of JSON in the documented format, with history, usage and
+        expiry, superseded and expired ones included. Only a part of them is in memory at a time.
 
         Args:
-            tenant: only of this tenant; None: of any.
-            user: only of this user.
-            app: only of this app.
-            vectors: with the vectors that callers brought; the embedder's are made anew where they
-                are imported.
+            tenant: only memories of this tenant; None: all.
+            user: only memories of this user.
+            app: only memories of this app.
+            vectors: include the vectors that callers brought; those of an embedder are made anew at
+                import.
 
         Raises:
-            NotFound: the server's caller may not see them.
+            NotFound: the caller of a server may not see these memories.
         """
         scopes = self.each_scope(tenant=tenant, user=user, app=app)
         async for line in export(self, scopes, vectors=vectors):
@@ -154,21 +153,21 @@ class Maintenance(Opened):
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> Imported:
-        """Import what `export` wrote: all of it or nothing.
+        """Import the output of `export`, all of it or nothing.
 
-        The file is read to its end before anything is written. Memories that are there already, or
-        were forgotten here, are left as they are, so calling again continues an interrupted import.
-        Vectors in the file that callers brought are kept; the embedder makes its own, later.
+        The file is read to its end before anything is written. Memories that exist already, or were
+        forgotten here, are left as they are, so calling again continues an interrupted import.
+        Callers' vectors in the file are kept; the embedder makes its own later.
 
         Args:
-            path: the file; its text is stored as it is, secrets included.
+            path: the file; its text is stored unchanged, secrets included.
             tenant: the only tenant whose memories the file may hold; None: any.
             dry_run: only count what would be done.
             progress: called with the number of memories done so far.
 
         Raises:
-            InvalidInput: the file is no export, of another version, damaged, or of another tenant.
-            ConfigurationError: the store cannot import.
+            InvalidInput: the file is no export, has another version or tenant, or is damaged.
+            ConfigurationError: the store does not support import.
         """
         file = await run_in_thread(READ, ExportFile.checked, Path(path), tenant)
         return await import_file(self, file, dry_run=dry_run, progress=progress)
@@ -181,26 +180,29 @@ class Maintenance(Opened):
         drop_old: bool = False,
         progress: Progress | None = None,
     ) -> Reembedded:
-        """Embed the store anew by another embedder, beside the vectors that exist, and switch to
-        the new ones when none is missing. After an interruption the same call goes on.
+        """Embed the store with another embedder beside the existing vectors, and switch to it when
+        no vector is missing. After an interruption the same call continues.
 
-        Searches ask both meanwhile, and what is saved here goes to the new one; what other
-        processes save is embedded by it later.
+        Meanwhile searches use both, and memories saved by this process go to the new one; those of
+        other processes are embedded by it later.
 
         Args:
-            embedding: as `open` takes it; None: the setting.
-            drop_old: drop the replaced vectors at the end: whoever still searches them answers by
-                words.
+            embedding: the embedder, as for `open`; None: the setting.
+            drop_old: drop the replaced vectors at the end; processes that still search them answer
+                by keywords.
             progress: called with the number of memories embedded so far.
 
         Raises:
-            ConfigurationError: no embedder is named, or the store cannot.
-            ModelError: it is unavailable, or answers what cannot be used; call again to go on.
-            Conflict: somebody began to replace the embedder by yet another one.
+            ConfigurationError: no embedder is named, or the store does not support it.
+            ModelError: the embedder is unavailable or gives unusable answers; call again to
+                continue.
+            Conflict: somebody began to switch to yet another embedder.
         """
         settings = self.settings
         choice = settings.embedding if embedding is None else embedding
-        embedder = await asyncio.to_thread(open_embedder, choice, settings)  # imports take seconds
+        embedder = await asyncio.to_thread(
+            open_embedder, choice, settings
+        )  # importing takes seconds
         if embedder is None:
             raise ConfigurationError("Name the embedder that the memories are to be embedded by.")
         successor = StoreEmbedder(self.store, embedder, settings, replaces=True)
@@ -219,14 +221,14 @@ class Maintenance(Opened):
 
     @verb()
     async def rotate_keys(self, *, dry_run: bool = False) -> Rotated:
-        """Encrypt with the first of the `encryption_keys` whatever it did not encrypt; after an
-        interruption the same call goes on.
+        """Encrypt everything that another key encrypted, or none, with the first of the
+        `encryption_keys`; after an interruption the same call continues.
         """
         return await self.store.memories.rotate_keys(dry_run=dry_run)
 
     @verb("GET /check")
     async def check(self) -> Sequence[Diagnosis]:
-        """Look at the database, its rights, queue and keys, the embedder and the model, each of
-        which is asked; say what to do about what does not work. Raises nothing of ours.
+        """Check the database, its rights, queue and keys, the embedder and the model, asking each
+        of them, and say how to fix problems. Problems are returned, not raised.
         """
         return await diagnose(self)

@@ -48,9 +48,11 @@ MAX_SCOPES = 1000
 
 
 class Memories(Writing, Forgetting, Running, Maintenance):
-    """One store of memories and the models that serve it; belongs to the event loop that opened it.
+    """One store of memories and the models that serve it; it belongs to the event loop that opened
+    it.
 
-    A service's thread and the client of a server are `Memories` too: they pass each verb on.
+    The memories of a service's thread and those of a server are `Memories` too, and pass each verb
+    on.
     """
 
     @classmethod
@@ -76,28 +78,28 @@ class Memories(Writing, Forgetting, Running, Maintenance):
 
         Args:
             uri: the store; None: KAGENT_MEMORY_URI, MEMORY_BACKEND/DATABASE_URL, or an SQLite file
-                here.
+                in the current folder.
             embedding: a model name, an `EmbeddingConfig`, or an object with `embed`; None: the
                 setting.
             llm: a model name, an object with `complete`, or False; None: the setting.
-            summary: turns transcripts into facts; None: by the model if there is one, else turns as
-                they are.
-            rerank: what the setting takes, or an object with `rerank`; None: the setting.
-            gate: decides whether a prefetch searches at all; True: by words; False: it always
-                searches; None: the setting.
+            summary: turns transcripts into facts; None: the model if there is one, otherwise turns
+                are stored as they are.
+            rerank: a value of the setting, or an object with `rerank`; None: the setting.
+            gate: decides whether a prefetch searches; True: the built-in gate; False: always
+                search; None: the setting.
             rank: the weights of ranking.
-            importance_weights: of the formula by which the prune evicts.
+            importance_weights: the weights of the formula by which the prune evicts.
             resolve_llm: makes a model from the name that a queued job carries.
             redact: masks secrets before anything else sees a text; None: the built-in redaction.
-            settings: instead of the environment's.
-            clock: returns the time now (aware UTC).
+            settings: used instead of the environment's.
+            clock: returns the current time (aware UTC).
             pool: an open `psycopg_pool.AsyncConnectionPool` of this event loop, which its owner
-                closes, instead of connections of our own; or a function that makes one, which is
-                closed with the memories.
+                closes; or a function that makes one, which is closed with the memories. None: our
+                own connections.
             **options: fields of `MemorySettings`.
 
         Raises:
-            ConfigurationError: a setting, URI, model or the embedder does not fit.
+            ConfigurationError: a setting, URI, model or the embedder is invalid.
             StoreError: the database cannot be reached.
         """
         if uri is None and pool is not None:
@@ -111,7 +113,7 @@ class Memories(Writing, Forgetting, Running, Maintenance):
         check_option("redact", redact, Callable | None)
         check_option("clock", clock, Callable)
         redactors = choose_redactors(redact, settings)
-        # in a thread: looking up the provider of a name may import LiteLLM
+        # in a thread, because looking up a provider may import LiteLLM
         embedder, providers, reranker = await asyncio.to_thread(
             choose_models, settings, embedding, llm, summary, rerank, resolve_llm
         )
@@ -174,37 +176,37 @@ class Memories(Writing, Forgetting, Running, Maintenance):
         """Find the memories that answer a query, best first.
 
         Args:
-            scope: whose memories; several scopes, in a list or as `Scopes(…)` (all of a user's
-                agents, or of a tenant), are ranked together. At most 1,000 in all.
-            query: a question or key words, up to 16,384 characters. May be empty when `embedding`
-                is given.
-            limit: hits at most, up to 1,000. None: the setting `search_limit`.
-            min_score: floor on the full query's cosine for memories that only their vectors found;
-                no effect in keyword mode. None: the setting.
-            filter: which memories count.
-            embedding: the query's vector, brought by the caller, to search those that callers
-                brought; see `add`.
-            explain: say why each was found. Fills `Hit.why` and `Recall.left_out`; counts nothing.
+            scope: whose memories to search; several scopes, as a list or as `Scopes(…)` (all of a
+                user's agents, or of a tenant), are ranked together, at most 1,000.
+            query: a question or keywords, up to 16,384 characters. May be empty if `embedding` is
+                given.
+            limit: the most hits to return, up to 1,000. None: the setting `search_limit`.
+            min_score: the lowest cosine to the full query for memories that only the vector search
+                found; no effect in keyword mode. None: the setting.
+            filter: which memories to search.
+            embedding: the caller's vector of the query, to search the vectors that callers brought;
+                see `add`.
+            explain: say why each memory was found. Fills `Hit.why` and `Recall.left_out`, and
+                counts no delivery.
             deliver: count the hits as delivered.
-            gate: let the gate answer nothing to a text that needs no memory; `degraded` says
-                "gated" then.
-            handover: the hits go to a model: there are none unless one of the first five has the
-                relevance that the setting `handover_floor` asks for.
-            history: the last user turns, oldest first, to complete a vague query from; the last
-                three count.
-            budget_tokens: the most the hits' contents may hold, in tokens (of 4 ASCII characters,
-                or 1 other).
-            timeout_seconds: how long the caller waits: models that help the search get a part of
-                it, and the search goes on without one that is late; None: they get what the
-                settings give them.
-            as_of: answer as at this time, from the history of the memories. What was forgotten or
-                pruned since stays gone. Counts nothing. Reads at most 50,000 memories.
-            session_id: the session that asks: its short-term memories are searched too. It narrows
-                nothing; `Filter(session_id=…)` does.
+            gate: return nothing if the gate decides that the text needs no memory; `degraded` then
+                says "gated".
+            handover: the hits are meant for a model: return none unless one of the first five
+                reaches the relevance `handover_floor`.
+            history: the last user turns, oldest first, to complete a vague query; at most three
+                count.
+            budget_tokens: the most tokens in the contents of the hits (4 ASCII characters, or 1
+                other, per token).
+            timeout_seconds: how long the caller waits. Models that help the search get a part of
+                it, and the search goes on without one that is late. None: the settings.
+            as_of: answer as at this time, from the history of memories. What was forgotten or
+                pruned since stays gone. Counts no delivery, and reads at most 50,000 memories.
+            session_id: the session that asks, whose short-term memories are searched too. It does
+                not narrow the search; `Filter(session_id=…)` does.
 
         Raises:
-            InvalidInput: the query, limit, vector or time does not fit, or there are none or too
-                many scopes.
+            InvalidInput: the query, limit, vector or time is invalid, or there are no or too many
+                scopes.
             StoreError: the database is unavailable. An unavailable embedder only lowers the mode.
         """
         now = self.clock()
@@ -223,7 +225,7 @@ class Memories(Writing, Forgetting, Running, Maintenance):
             limit=settings.search_limit if limit is None else limit,
             min_score=settings.min_score if min_score is None else min_score,
             floor=settings.handover_floor if handover else 0.0,
-            # history and quarantine are listed, never searched
+            # superseded and quarantined memories are listed, never searched
             filter=self.masked_filter(replace(filter, superseded=False)),
             explain=explain,
             history=earlier,
@@ -274,9 +276,9 @@ class Memories(Writing, Forgetting, Running, Maintenance):
         """Return one visible memory.
 
         Args:
-            scope: whose memory.
-            id: of the memory.
-            superseded: also one that another has replaced.
+            scope: the scope of the memory.
+            id: the id of the memory.
+            superseded: also return a superseded one.
 
         Raises:
             NotFound: no such memory, or it has expired.
@@ -293,14 +295,14 @@ class Memories(Writing, Forgetting, Running, Maintenance):
         limit: Count = 50,
         cursor: str | None = None,
     ) -> Page:
-        """Return a page of visible memories; counts nothing.
+        """Return a page of visible memories; counts no delivery.
 
         Args:
-            scope: whose memories.
-            filter: which memories count.
-            order: by when they were stored.
-            limit: how many at most.
-            cursor: where the former page ended.
+            scope: the scope of the memories.
+            filter: which memories to list.
+            order: by the time they were stored.
+            limit: the most memories to return.
+            cursor: where the previous page ended.
         """
         now = self.clock()
         filter = self.masked_filter(filter)
@@ -312,13 +314,12 @@ class Memories(Writing, Forgetting, Running, Maintenance):
     async def facets(
         self, scope: Scope, *, filter: Filter = Filter(), limit: Count = 100
     ) -> Facets:
-        """Count the memories that a filter lets through, and list their most frequent topics and
-        tags.
+        """Count the memories that match a filter, and list their most frequent topics and tags.
 
         Args:
-            scope: whose memories.
-            filter: which memories count.
-            limit: how many topics and how many tags at most.
+            scope: the scope of the memories.
+            filter: which memories to count.
+            limit: the most topics, and the most tags, to return.
         """
         return await self.store.memories.facets(
             scope, filter=self.masked_filter(filter), most=limit, now=self.clock()
@@ -326,8 +327,8 @@ class Memories(Writing, Forgetting, Running, Maintenance):
 
     @verb("GET /memories/{id}/history")
     async def history(self, scope: Scope, id: str) -> Sequence[Revision]:
-        """Return what happened to a memory, also to a superseded one, oldest first: who, why, and
-        what it was before.
+        """Return the changes to a memory, superseded or not, oldest first: who, why, and the state
+        before.
 
         Raises:
             NotFound: no such memory, or it has expired.

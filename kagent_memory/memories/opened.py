@@ -1,4 +1,4 @@
-"""Opened memories: their parts, and what their verbs share."""
+"""Open memories: their parts, and what the verbs share."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from .verbs import Verb
 
 
 def utc_now() -> datetime:
-    """Return the time now, aware UTC."""
+    """Return the current time, aware UTC."""
     return datetime.now(UTC)
 
 
 def without_secrets(uri: str) -> str:
-    """Return a store's URI as it may be shown."""
+    """Return a store's URI without password and query."""
     bare = uri.partition("?")[0]
     scheme, _, rest = bare.partition("://")
     return f"{scheme}://{rest.rpartition('@')[2]}"
@@ -42,18 +42,18 @@ def without_secrets(uri: str) -> str:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Opened:
-    """Memories that are open: their parts, and what the verbs share.
+    """Open memories: their parts, and what the verbs share.
 
-    Those that are open elsewhere have `settings`, `location` and `mode` alone.
+    Memories that are open elsewhere have only `settings`, `location` and `mode`.
 
     Attributes:
-        settings: those in force.
+        settings: the settings in force.
         location: the URI without password and query, for people and traces.
         vectors: the embedder; None: keyword mode.
-        redactors: what is done to a text before anything else sees it.
-        clock: the time now (aware UTC).
-        weights: of the importance formula.
-        mode: the search mode of reads when every part works.
+        redactors: mask a text before anything else sees it.
+        clock: returns the current time (aware UTC).
+        weights: the weights of the importance formula.
+        mode: the search mode while every part works.
         operation: records a span and a duration around one operation.
         tokens: the bearer tokens of a server.
     """
@@ -90,19 +90,19 @@ class Opened:
         return verb.function(self, **verb.checked(args, kwargs))
 
     def forget_vectors(self) -> None:
-        """Drop the vectors kept in memory: some may be of what was erased."""
+        """Drop the cached vectors, some of which may belong to erased memories."""
         if self.vectors is not None:
             self.vectors.forget()
 
     async def read_query(
         self, query: str, history: Sequence[str], now: datetime
     ) -> tuple[str, Sequence[str], Question]:
-        """Return a query and the last turns before it, with secrets masked, and what it asks for.
+        """Mask secrets in a query and the turns before it, and read what it asks for.
 
         Args:
-            query: as asked.
+            query: the query.
             history: the turns before it, oldest first.
-            now: what "yesterday" is counted from.
+            now: the time from which "yesterday" counts.
         """
         turns = [turn[:MAX_QUERY_CHARS] for turn in history[-EARLIER_TURNS:]]
 
@@ -118,10 +118,10 @@ class Opened:
         """Return a memory that is visible or short-term.
 
         Args:
-            scope: whose memory.
-            id: of the memory.
-            superseded: also one in any other state.
-            quarantined: only one that waits to be confirmed.
+            scope: the scope of the memory.
+            id: the id of the memory.
+            superseded: also return one in any other state.
+            quarantined: only return a quarantined one.
 
         Raises:
             NotFound: no such memory, or it has expired.
@@ -135,7 +135,7 @@ class Opened:
         return memory
 
     def masked_filter(self, filter: Filter) -> Filter:
-        """Return the filter with the session id as memories carry it."""
+        """Return the filter with its session id masked as in memories."""
         if filter.session_id is None:
             return filter
         return replace(filter, session_id=masked_id(filter.session_id))
@@ -143,18 +143,18 @@ class Opened:
     async def embed_and_apply(
         self, scope: Scope, changes: Sequence[Change], *, now: datetime, strict: bool = False
     ) -> Sequence[str | None]:
-        """Write changes with the vectors of what they say; return the ids of what they changed.
+        """Write changes with vectors of their contents, and return the ids of the changed memories.
 
         Raises:
-            UnusableAnswer: `strict`, and the embedder answered what cannot be used.
+            UnusableAnswer: `strict` is set and the embedder gave an unusable answer.
         """
         batch = Batch(changes=changes)
         batch = await with_vectors(self.vectors, scope, batch, now, strict=strict)
         return await self.apply(scope, batch, now=now)
 
     async def apply(self, scope: Scope, batch: Batch, *, now: datetime) -> Sequence[str | None]:
-        """Write a batch, and have the worker do what it leaves to do; return the ids of what it
-        changed.
+        """Write a batch, wake the worker for the jobs in it, and return the ids of the changed
+        memories.
         """
         applied = await self.store.apply(scope, batch, now=now)
         if any(job.run_after <= now for job in batch.jobs):

@@ -1,4 +1,4 @@
-"""What callers share who read memories through the verbs, here or on a server."""
+"""Helpers for callers who read memories through the verbs, here or on a server."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ..errors import NotFound
 from ..records import Filter, Hit, Memory, Scope
 from .memories import Memories
 
-PAGE = 1000  # memories that are read at once
+PAGE = 1000  # memories read at once
 
 
 async def each_memory(
     memories: Memories, scope: Scope, *, filter: Filter = Filter(), most: float = math.inf
 ) -> AsyncGenerator[Memory]:
-    """Yield the memories of a scope, the newest first, and about `most` of them at most."""
+    """Yield the memories of a scope, newest first, about `most` at most."""
     cursor: str | None = None
     read = 0
     while read < most:
@@ -30,7 +30,7 @@ async def each_memory(
 
 
 async def existing(memories: Memories, scope: Scope, ids: Iterable[str]) -> list[Memory]:
-    """Return those of these memories that are there, superseded ones too."""
+    """Return the memories among these ids that exist, superseded ones included."""
     there: list[Memory] = []
     for id in ids:
         with suppress(NotFound):  # it has expired
@@ -39,7 +39,7 @@ async def existing(memories: Memories, scope: Scope, ids: Iterable[str]) -> list
 
 
 def sentences_of(hit: Hit) -> list[str]:
-    """Say what found a memory."""
+    """Say in sentences how a memory was found."""
     why: Mapping[str, Any] = hit.why
     legs: Sequence[str] = why.get("legs", ())
     said: list[str] = []

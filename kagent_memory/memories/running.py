@@ -1,4 +1,4 @@
-"""The work that goes on while memories are open: its queue, the prune, and how it ends."""
+"""The background work of open memories: queue, prune and shutdown."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ BACKFILL = "kagent-memory-backfill"
 
 
 class Running(Opened):
-    """The verbs of `Memories` for the queue and the prune, and the end of all work."""
+    """The verbs of `Memories` for the queue and the prune, and the shutdown."""
 
     def start(self) -> None:
-        """Start what goes on while the memories are open: the worker, the prune, and the embedding
-        of what a store held before it had an embedder.
+        """Start the background work: the worker, the prune, and the embedding of memories that were
+        stored without an embedder.
         """
         tasks = self._background
         tasks.append(asyncio.create_task(self.worker.work(self._stop), name="kagent-memory-worker"))
@@ -61,16 +61,16 @@ class Running(Opened):
         limit: int = 100,
         id: str | None = None,
     ) -> Sequence[Job]:
-        """Return queued, running and dead jobs, oldest first, without their payloads.
+        """Return queued, running and dead jobs, oldest first, without payloads.
 
         Args:
-            scope: whose; None: everybody's.
-            tenant: only those of scopes with this tenant.
-            user: only those of scopes with this user.
-            app: only those of scopes with this app.
-            state: only those in this state.
-            limit: how many at most.
-            id: only the job of this id.
+            scope: only jobs of this scope; None: all.
+            tenant: only jobs of this tenant.
+            user: only jobs of this user.
+            app: only jobs of this app.
+            state: only jobs in this state.
+            limit: the most jobs to return.
+            id: only the job with this id.
         """
         return await self.store.queue.jobs(
             scope=scope,
@@ -104,23 +104,23 @@ class Running(Opened):
 
     @verb("POST /prune", durable=True)
     async def prune(self, *, dry_run: bool = False) -> Pruned:
-        """Delete what has expired and extend what is popular, in every scope; then erase what has
-        outlived its use, where the policy says so, and evict the least important from scopes that
-        hold more than `max_memories`.
+        """Delete expired memories and extend popular ones, in every scope; then delete faded
+        memories and the least important ones of scopes with more than `max_memories`, if the policy
+        says so.
 
-        Expired and delivered fewer than `popular_after` times since its last extension: deleted. As
-        often or more: extended by its own TTL, and its count begins anew. Pinned memories stay.
+        An expired memory with fewer than `popular_after` deliveries since its last extension is
+        deleted; one with as many or more is extended by its own TTL, and its count restarts. Pinned
+        memories stay.
 
-        A dry run counts what would be extended as gone already when it looks for scopes that hold
-        too many.
+        A dry run does not count the memories that it would extend towards `max_memories`.
 
         Args:
-            dry_run: only say what would be done.
+            dry_run: only report what would be done.
 
         Returns:
             The counts, and a reason for each memory that goes.
         """
-        # what is popular by now must not be deleted for a count that waits
+        # write waiting counts first, so that no popular memory is deleted
         await self.deliveries.flush()
         prune = Prune(
             self.store.memories,
@@ -140,8 +140,8 @@ class Running(Opened):
         return pruned
 
     async def close(self) -> None:
-        """Let queued work end for some seconds, then stop; what is left stays queued. Closing twice
-        is harmless.
+        """Let running work end for some seconds, then stop; remaining jobs stay queued. Closing
+        twice is harmless.
         """
         if self._background:
             await self.drain(CLOSE_SECONDS)
@@ -167,18 +167,19 @@ class Running(Opened):
     async def drain(self, timeout: float = 30.0) -> bool:  # noqa: ASYNC109 the name ADK's users know
         """Wait until every accepted job is done.
 
-        Jobs that wait for their time (a session's inactivity, consolidation) are not waited for.
+        Jobs that are scheduled for later (a session's inactivity, consolidation) are not waited
+        for.
 
         Returns:
-            False when `timeout` seconds pass first, when the store is away, or when it holds dead
-            letters: those are accepted and never done. The log says what is left.
+            False if `timeout` seconds pass first, the store is unavailable, or it holds dead
+            letters, which are accepted and never done. The log says what is left.
         """
         end = time.monotonic() + timeout
         if filling := [task for task in self._background if task.get_name() == BACKFILL]:
-            await asyncio.wait(filling, timeout=timeout)  # until it has queued all that it embeds
+            await asyncio.wait(filling, timeout=timeout)  # until it has queued all its work
         pause = FIRST_PAUSE_SECONDS
         while True:
-            with suppress(StoreError):  # a store that is away may hold jobs still
+            with suppress(StoreError):  # an unavailable store may still hold jobs
                 if not (await self.store.queue.pending(now=self.clock())).count:
                     break
             self.worker.wake()
@@ -186,16 +187,16 @@ class Running(Opened):
                 await self._log_unfinished()
                 return False
             await asyncio.sleep(min(pause, left))
-            pause = min(1.5 * pause, MAX_PAUSE_SECONDS)  # many may wait for one long job
+            pause = min(1.5 * pause, MAX_PAUSE_SECONDS)  # many callers may wait for one long job
         counting = asyncio.create_task(self.deliveries.try_flush())
-        # it is not cancelled when the time is over: what it has in hand would be lost
+        # not cancelled on time-out, or its running job would be lost
         await asyncio.wait([counting], timeout=max(0.0, end - time.monotonic()) + 0.01)
         if not (counting.done() and counting.result()):
             return False
         return await self._log_unfinished()
 
     async def _log_unfinished(self) -> bool:
-        """Log what is left in the queue; return False if it holds dead letters or cannot be
+        """Log what is left in the queue; return False if there are dead letters or it cannot be
         read.
         """
         try:
@@ -209,8 +210,8 @@ class Running(Opened):
 
     @verb()
     async def work(self, *, until_idle: bool = False, stop: asyncio.Event | None = None) -> int:
-        """Work on the queue in this task, until told to stop or until nothing is due; return how
-        many jobs ended.
+        """Work on the queue in this task until stopped, or until no job is due; return the number
+        of ended jobs.
         """
         worker = self.worker
         if until_idle:

@@ -1,4 +1,4 @@
-"""Bearer tokens of the server: made once, kept only as a digest."""
+"""Bearer tokens of the server, stored only as digests."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ PREFIX = "kmem_"
 
 @dataclass(frozen=True)
 class Tokens:
-    """The tokens that one store keeps.
+    """The tokens of one store.
 
     Attributes:
-        tenant: whose memories a token opens that names no tenant.
-        clock: the time now (aware UTC).
+        tenant: the tenant of a token that names none.
+        clock: returns the current time (aware UTC).
     """
 
     store: TokenStore
@@ -37,17 +37,17 @@ class Tokens:
         days: int | None = None,
         is_operator: bool = False,
     ) -> tuple[str, Token]:
-        """Make a token; durable when it returns.
+        """Create a token; it is durable on return.
 
         Args:
-            tenant: whose memories it opens; None: its own.
-            user: only this user's; None: the whole tenant's.
-            label: for people.
-            days: how long it is valid; None: until it is revoked.
+            tenant: the tenant that it opens; None: the default.
+            user: only this user; None: the whole tenant.
+            label: a name for people.
+            days: its validity; None: until revoked.
             is_operator: it opens every tenant, and the verbs that cross them.
 
         Returns:
-            The secret, which is not kept and cannot be shown again, and the token's record.
+            The secret, which is not stored and cannot be shown again, and the token's record.
         """
         secret, now = PREFIX + secrets.token_urlsafe(32), self.clock()
         token = Token(
@@ -64,7 +64,7 @@ class Tokens:
         return secret, token
 
     async def authenticate(self, secret: str) -> Token | None:
-        """Return the token that a secret proves; None when it is unknown, revoked or expired."""
+        """Return the token of a secret; None if it is unknown, revoked or expired."""
         if not secret.startswith(PREFIX):
             return None
         token = next(iter(await self.store.find(digest=digest(secret))), None)
@@ -74,7 +74,7 @@ class Tokens:
 
 
 def digest(secret: str) -> str:
-    """Return the stored hash of a secret. Plain SHA-256 is enough: secrets are 256 random bits,
-    not chosen by people.
+    """Return the stored hash of a secret. Plain SHA-256 is enough, since secrets are 256 random
+    bits.
     """
     return hashlib.sha256(secret.encode(errors="replace")).hexdigest()

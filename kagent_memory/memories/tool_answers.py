@@ -1,4 +1,4 @@
-"""Memories as a model reads them in the answer of a tool, for ADK's tools and those of MCP."""
+"""Memories as a model reads them in a tool's answer, for ADK's tools and those of MCP."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .reading import existing
 log = logging.getLogger("kagent_memory")
 DEFAULT_ANSWER_TOKENS = 2048
 """The most tokens that a tool's answer holds of memories' texts."""
-SHOWN_TOKENS = 500  # of one memory that somebody decides about
+SHOWN_TOKENS = 500  # of one memory in a decision
 SAVED = "Successfully saved information to long-term memory."
 UNAVAILABLE = {"error": "memory unavailable"}
 SOURCE = {"source": "explicit_save"}
@@ -48,7 +48,7 @@ Entry: TypeAlias = dict[str, Any]
 
 
 async def answered(tool: str, work: Awaitable[dict[str, Any]]) -> dict[str, Any]:
-    """Return a tool's answer; no failure of memory ends an agent's run, and none is logged with
+    """Return a tool's answer; a failure of memory becomes an answer too, and is logged without
     content.
     """
     try:
@@ -64,7 +64,7 @@ def saved_id(ids: Sequence[str]) -> str:
     """Return the id of the one memory that a tool saved.
 
     Raises:
-        InvalidInput: it was left out because of the personal data in it.
+        InvalidInput: it was left out because of personal data in it.
     """
     if ids[0] == DROPPED:
         raise InvalidInput(
@@ -82,11 +82,11 @@ async def forgotten(
     token: str,
     ask: Callable[[Sequence[Entry]], dict[str, Any] | None],
 ) -> dict[str, Any]:
-    """Erase memories, once `ask`, called with all that would go, returns None or an answer with
-    this token.
+    """Erase memories once `ask`, given all that would go, returns None or an answer with this
+    token.
 
     Raises:
-        NotFound: one is not there.
+        NotFound: a memory does not exist.
     """
     gone = await memories.forget(scope, ids, dry_run=True)
     doomed, linked = [
@@ -113,13 +113,13 @@ def with_token(
 
 
 async def to_decide(memories: Sequence[Memory]) -> list[Entry]:
-    """Return memories as somebody reads them who decides about them: cut where they are long."""
+    """Return memories in the form for a decision, with long ones cut."""
     return [(await affordable([of_memory(memory)], SHOWN_TOKENS))[0] for memory in memories]
 
 
 def report(what: str, error: Exception) -> None:
-    """Log a failure by its kinds, for messages of drivers and models may quote content; only what
-    the operator has to change is said in words.
+    """Log a failure by its kinds, since messages of drivers and models may quote content; only
+    errors that the operator must fix are logged in full.
     """
     advice = f": {redact(str(error))}" if isinstance(error, ConfigurationError) else ""
     log.warning("%s: memory unavailable (%s)%s", what, kinds(error), advice)
@@ -128,10 +128,10 @@ def report(what: str, error: Exception) -> None:
 async def affordable(
     entries: Sequence[Entry], budget_tokens: int, question: str = ""
 ) -> list[Entry]:
-    """Return those that the budget allows for, in order, as a model will read them.
+    """Return the memories that fit the budget, in order, in the form for a model.
 
-    Of a long memory the passage that fits the question is taken, and its sources and labels are
-    left out where only the memory fits. If none fits, the first is cut down to the budget.
+    A long memory gives the passage that fits the question, and goes without its sources and labels
+    if only the text fits. If nothing fits, the first memory is cut to the budget.
     """
     size = sum(len(entry["text"]) for entry in entries)
     return await run_in_thread(size, _affordable, entries, budget_tokens, question)
@@ -152,15 +152,15 @@ def _affordable(entries: Sequence[Entry], budget_tokens: int, question: str) -> 
 
 
 def _weight(value: object) -> int:
-    """Return the tokens of a field as a model will read it; what is not text is short."""
+    """Return the tokens of a field in the form for a model; anything but text is short."""
     if isinstance(value, str):
         return estimated_tokens(escaped(value, one_line=True))
     return sum(map(_weight, cast("list[object]", value))) if isinstance(value, list) else 0
 
 
 def _shortened(entry: Entry, max_tokens: int, question: str) -> Entry:
-    """Return a memory whose text has at most so many tokens: the passage that fits the question,
-    marked as cut.
+    """Return a memory cut to at most this many tokens: the passage that fits the question, marked
+    as cut.
     """
     text: str = entry["text"]
     if _weight(text) <= max_tokens:
@@ -179,9 +179,7 @@ def _bare(entry: Entry) -> Entry:
 
 
 def of_hit(hit: Hit, own: Scope) -> Entry:
-    """Return a memory that a search found, marked if it is not of the scope that its reader
-    writes.
-    """
+    """Return a hit in the form for a model, marked if it is outside the reader's own scope."""
     return of_memory(
         hit.memory,
         said=[turn.content for turn in hit.sources],
@@ -191,7 +189,7 @@ def of_hit(hit: Hit, own: Scope) -> Entry:
 
 
 def of_memory(memory: Memory, **found: Any) -> Entry:
-    """Return a memory as a model reads it, with what a search found out about it."""
+    """Return a memory in the form for a model, with what a search found out about it."""
     every = {
         "id": memory.id,
         "text": memory.content,

@@ -1,6 +1,4 @@
-"""Memories on their way from one store into another: the file that `Memories.export` writes, what
-is checked of it when it is read, and its import.
-"""
+"""Export and import: the file format, its checks and the import."""
 
 from __future__ import annotations
 
@@ -37,8 +35,8 @@ from .types import Progress, Vector
 
 PART = 200
 MAX_LINE_BYTES = 64 * 2**20
-READ = 1_000_000  # characters: lines of a file are work for a thread, however long they are
-# what some readers take for one
+READ = 1_000_000  # characters; reading lines always goes to a thread
+# separators that some readers take for line ends
 LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\u0085\u2028\u2029"}
 Node: TypeAlias = tuple[Scope, str]
 """A memory of the file, by its scope and id."""
@@ -53,7 +51,7 @@ class Head(BaseModel, extra="forbid"):
 
 
 class End(BaseModel, extra="forbid"):
-    """The last line: without it the file was cut off."""
+    """The last line, without which the file was cut off."""
 
     end: Literal[True] = True
     memories: int
@@ -61,10 +59,10 @@ class End(BaseModel, extra="forbid"):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Every other line: a memory, whose it is, and its history.
+    """Every other line: a memory with its scope and history.
 
     Attributes:
-        vectors: in an export with vectors, those that callers brought, one of a width.
+        vectors: the vectors that callers brought, at most one of each width.
     """
 
     scope: Scope
@@ -73,14 +71,14 @@ class Line:
     vectors: tuple[Vector, ...] = ()
 
     def whole(self, numbers: Mapping[int, int]) -> Whole:
-        """Return the memory with its vectors of the widths that have these embedding spaces."""
+        """Return the memory with its vectors in these embedding spaces, by width."""
         vectors = {numbers[len(row)]: row for row in self.vectors if len(row) in numbers}
         return Whole(self.memory, self.revisions, vectors)
 
 
 @cache
 def line_adapter() -> TypeAdapter[Line]:
-    """Return what reads and writes a line."""
+    """Return the adapter that reads and writes a line."""
     return TypeAdapter(Annotated[Line, AfterValidator(_checked_line)])
 
 
@@ -89,12 +87,12 @@ class ExportFile:
     """A file that `export` wrote.
 
     Attributes:
-        widths: of the vectors that callers brought.
-        derived: by memory, those that go where it is forgotten: what a merge made of it, what took
-            its place and was withdrawn, and the history that it stands for.
-        successors: memories with those that ever took their place.
-        scopes: each once, however many memories it has.
-        withdrawn: memories that took the place of others, and were undone.
+        widths: the widths of the vectors that callers brought.
+        derived: by memory, the memories that are forgotten with it: those merged from it, withdrawn
+            successors, and the history that it replaced.
+        successors: memories with those that ever superseded them.
+        scopes: the scopes, each once.
+        withdrawn: superseding memories that were undone.
     """
 
     path: Path
@@ -106,12 +104,11 @@ class ExportFile:
 
     @classmethod
     def checked(cls, path: Path, tenant: str | None) -> ExportFile:
-        """Read the file to its end, so that nothing is written of one that cannot be imported
+        """Read the file to its end, so that nothing is written of a file that cannot be imported
         whole.
 
         Raises:
-            InvalidInput: it is no export, of an unknown version, cut off, damaged, or of another
-                tenant.
+            InvalidInput: it is no export, has another version or tenant, is cut off or damaged.
         """
         file = cls(path)
         for number, line in enumerate(file._lines(), start=2):
@@ -150,9 +147,9 @@ class ExportFile:
         """Read the file in a thread, and yield up to `PART` memories of one scope at a time.
 
         Args:
-            numbers: of the embedding spaces of callers' vectors there, by width; others are left
-                out.
-            deriving: only memories that take others along when they are forgotten.
+            numbers: the embedding spaces of callers' vectors by width; vectors of other widths are
+                left out.
+            deriving: only yield memories that others are forgotten with.
         """
         lines = self._lines()
         if deriving:
@@ -164,7 +161,7 @@ class ExportFile:
                 yield scope, [line.whole(numbers) for line in part]
 
     def with_derived(self, forgotten: Iterable[Node]) -> set[Node]:
-        """Return forgotten memories with all that must not come back because of them."""
+        """Return forgotten memories with all memories that must not come back because of them."""
         reached, fresh = set[Node](), {*forgotten}
         while fresh:
             reached |= fresh
@@ -209,7 +206,7 @@ class ExportFile:
 
 @contextmanager
 def opened(path: Path) -> Generator[BinaryIO]:
-    """Open a file to read it; a pipe, a device or a folder is refused before it is opened.
+    """Open a regular file for reading; pipes, devices and folders are refused unopened.
 
     Raises:
         InvalidInput: it is no regular file, or cannot be read.
@@ -280,13 +277,13 @@ def _lines(scope: Scope, every: Sequence[Whole], kept: Sequence[Mapping[str, Vec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """Counts of an import, or of a dry run of one.
+    """The counts of an import or of its dry run.
 
     Attributes:
-        added: memories that are there now.
-        present: those that were there already, by their id.
-        equal: those left out because another one says the same.
-        forgotten: those left out because they were forgotten here.
+        added: new memories.
+        present: memories whose ids exist already.
+        equal: memories left out because another one says the same.
+        forgotten: memories left out because they were forgotten here.
     """
 
     added: int = 0
@@ -310,7 +307,7 @@ async def import_file(
         if progress is not None:
             progress(counts.total())
     if not dry_run:
-        for scope, id in await _forgotten(memories, file) - blocked:  # while the import ran
+        for scope, id in await _forgotten(memories, file) - blocked:  # during the import
             erased = await memories.store.forget(scope, Erasure(ids=[id], now=memories.clock()))
             counts.update({"added": -len(erased), "forgotten": len(erased)})
         if memories.vectors is not None:
@@ -319,7 +316,9 @@ async def import_file(
 
 
 async def _embed_later(memories: Opened, scopes: Sequence[Scope]) -> None:
-    """Queue the embedding of whole scopes: an import that broke off may have left memories too."""
+    """Queue the embedding of whole scopes, since an interrupted import may have left
+    memories too.
+    """
     spaces = await memories.store.memories.spaces.all()
     names = ["", *(space.name for space in spaces if space.state == "filling")]
     for batch in batched(scopes, PART):
@@ -329,8 +328,8 @@ async def _embed_later(memories: Opened, scopes: Sequence[Scope]) -> None:
 
 
 async def _forgotten(memories: Opened, file: ExportFile) -> set[Node]:
-    """Return what the file holds of memories that were forgotten here and take others along,
-    with those others.
+    """Return the memories of the file that were forgotten here, with the memories forgotten with
+    them.
     """
     forgotten = set[Node]()
     if not file.derived:

@@ -1,4 +1,4 @@
-"""The types of the verbs' arguments: what each takes in process, and as JSON."""
+"""The types of the verbs' arguments, in process and as JSON."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ MAX_MINUTES = 5_256_000  # ten years
 
 
 def _array(value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-    """Return a vector: whatever the caller has in process; numbers of JSON as whoever uses them
-    wants them, since a request is read in a thread, and used on a loop.
+    """Return a vector as an array in process; numbers of JSON stay as they are, since a request is
+    parsed in a thread but used on the loop.
     """
     return np.asarray(read(value), dtype=np.float64) if info.mode == "json" else value
 
@@ -43,7 +43,7 @@ def _numbers(vector: object) -> list[float]:
 
 
 def _model(value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-    """Return a model; in JSON its name alone, which is a text."""
+    """Return a model; JSON may only give its name."""
     if info.mode == "json":
         return read(value)
     has_name = isinstance(getattr(value, "name", None), str)
@@ -61,7 +61,7 @@ def _cleaned(turn: Any) -> Any:
 
 
 def _with_tenant(value: Any, info: ValidationInfo) -> Any:
-    """Return a scope of a request with the tenant that it means, where it names none."""
+    """Return a scope of a request with its default tenant filled in."""
     context: dict[str, Any] | None = info.context
     return (
         {**context, **cast("dict[str, Any]", value)}
@@ -71,7 +71,7 @@ def _with_tenant(value: Any, info: ValidationInfo) -> Any:
 
 
 def _read_as(kind: Any) -> GetPydanticSchema:
-    """Let pydantic check, read and write a type as another one."""
+    """Make pydantic check, read and write a type as another one."""
     return GetPydanticSchema(lambda _, handler: handler.generate_schema(kind))
 
 

@@ -1,6 +1,4 @@
-"""Verbs made from the signatures of methods: their arguments checked, sent to a server and read
-there.
-"""
+"""Verbs made from the signatures of methods: checked, sent to a server and parsed there."""
 
 from __future__ import annotations
 
@@ -34,13 +32,12 @@ MAX_UNKNOWN = 1000
 
 
 def verb(route: str = "", *, durable: bool = False) -> Callable[[Method], Method]:
-    """Make a method of `Memories` a verb, which the `perform` of its object performs: here, or by
-    passing it on.
+    """Make a method of `Memories` a verb, which the `perform` of its object runs or passes on.
 
     Args:
-        route: where a server answers it, such as "GET /memories/{id}"; empty: only where the store
-            is opened.
-        durable: once begun it runs to its end, even if its caller stops waiting.
+        route: the route on a server, such as "GET /memories/{id}"; empty: only in the process that
+            opened the store.
+        durable: True if it runs to its end once begun, even if its caller stops waiting.
     """
 
     def declare(function: Method) -> Method:
@@ -60,7 +57,7 @@ def verb(route: str = "", *, durable: bool = False) -> Callable[[Method], Method
 
 
 def verbs_of(kind: type) -> Mapping[str, Verb]:
-    """Return the verbs of a class, by name."""
+    """Return the verbs of a class by name."""
     return {
         name: vars(method)["verb"]
         for name, method in inspect.getmembers(kind, inspect.isfunction)
@@ -73,9 +70,9 @@ class Verb:
 
     Attributes:
         function: its implementation.
-        method, path: where a server answers it, arguments in braces; both empty: nowhere.
-        durable: once begun it runs to its end.
-        is_stream: it gives lines, one at a time.
+        method, path: its route on a server, with arguments in braces; both empty: none.
+        durable: True if it runs to its end once begun.
+        is_stream: True if it yields lines.
     """
 
     def __init__(self, function: Callable[..., Any], route: str, *, durable: bool) -> None:
@@ -96,31 +93,29 @@ class Verb:
 
     @cached_property
     def types(self) -> Mapping[str, Any]:
-        """The types of the arguments by name, and of the answer as "return"."""
+        """Return the types of the arguments by name, and of the answer as "return"."""
         return get_type_hints(self.function, include_extras=True)
 
     @cached_property
     def parameters(self) -> TypeAdapter[dict[str, Any]]:
-        """Schema that checks, reads and writes the arguments."""
+        """Return the schema that checks, reads and writes the arguments."""
         kinds = {name: kind for name, kind in self.types.items() if name != "return"}
         return fields_adapter(self.name, kinds)
 
     @cached_property
     def takes_file(self) -> str:
-        """The name of the argument that is a file, which is sent to a server as it is; "" when none
-        is.
-        """
+        """Return the name of the argument that is sent to a server as a file, or ""."""
         return next((name for name, kind in self.types.items() if Path in get_args(kind)), "")
 
     @property
     def in_query(self) -> bool:
-        """True if a server reads the arguments in the query, for want of a body of its own."""
+        """Return True if a server reads the arguments from the query string."""
         return self.method in ("GET", "DELETE") or bool(self.takes_file)
 
     @cached_property
     def wire_types(self) -> Mapping[str, Any]:
-        """The types of the arguments that a server takes: no callbacks, and no files, which are
-        sent as they are.
+        """Return the types of the arguments that a server takes as JSON, without callbacks and
+        files.
         """
         return {
             name: kind
@@ -130,22 +125,21 @@ class Verb:
 
     @cached_property
     def _reader(self) -> SchemaValidator:
-        """Validator of the arguments, which reports the first fault of a list."""
+        """Return the validator of the arguments, which stops at the first fault of a list."""
         taken = fields_adapter(self.name, self.wire_types)
         return SchemaValidator(_failing_fast(taken.core_schema))
 
     @cached_property
     def answer(self) -> TypeAdapter[Any]:
-        """Schema that writes and reads the answer."""
+        """Return the schema that writes and reads the answer."""
         return TypeAdapter(self.types["return"])
 
     def checked(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments of a call by name, each of its declared type; those left out stay
-        left out.
+        """Check the arguments of a call and return those given, by name.
 
         Raises:
-            InvalidInput: one does not fit; names it and what it takes.
-            TypeError: one is missing, unknown or given twice.
+            InvalidInput: an argument is invalid; the message names it and what it takes.
+            TypeError: an argument is missing, unknown or given twice.
         """
         try:
             bound = self.signature.bind(None, *args, **kwargs).arguments
@@ -158,10 +152,10 @@ class Verb:
             raise InvalidInput(_faults(error)) from None
 
     def written(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return arguments as JSON values, without those that are the default.
+        """Return arguments as JSON values, without those that equal the default.
 
         Raises:
-            InvalidInput: JSON cannot hold one.
+            InvalidInput: JSON cannot represent one.
         """
         stated = {
             name: value
@@ -178,15 +172,14 @@ class Verb:
             ) from error
 
     def read(self, body: bytes, **context: Any) -> dict[str, Any]:
-        """Return the arguments that a JSON object names; unknown ones are refused, in what they
-        hold too.
+        """Parse the arguments in a JSON object; unknown ones are refused, nested ones too.
 
         Args:
             body: the JSON.
-            **context: what the types of `types.py` are told.
+            **context: the context for the types of `types.py`.
 
         Raises:
-            InvalidInput: it is none, or does not fit; names some faults, never the input.
+            InvalidInput: the body is no such object; the message names faults, never the input.
         """
         try:
             return self._reader.validate_json(body, strict=True, extra="forbid", context=context)
@@ -194,11 +187,10 @@ class Verb:
             raise InvalidInput(_faults(error)) from error
 
     def read_texts(self, texts: Mapping[str, str]) -> dict[str, Any]:
-        """Return the arguments that a query string names, each as plain text or, if it has parts,
-        as JSON.
+        """Parse the arguments in a query string, each as plain text or, if it has parts, as JSON.
 
         Raises:
-            InvalidInput: as `read`.
+            InvalidInput: as for `read`.
         """
         values: dict[str, Any] = {}
         for name, text in texts.items():
@@ -218,7 +210,7 @@ def _is_callback(kind: Any) -> bool:
 
 
 def has_parts(kind: Any) -> bool:
-    """Return True if a value of this type may be made of others."""
+    """Return True if a value of this type may consist of others."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return has_parts(inner[0])
@@ -228,8 +220,8 @@ def has_parts(kind: Any) -> bool:
 
 
 def _failing_fast(schema: Any) -> Any:
-    """Return a core schema whose lists and mappings end at their first fault: a request may have
-    millions.
+    """Return a core schema whose lists and mappings stop at the first fault, since a request may
+    have millions.
     """
     if isinstance(schema, list):
         return [_failing_fast(part) for part in cast("list[Any]", schema)]
@@ -241,7 +233,7 @@ def _failing_fast(schema: Any) -> Any:
 
 
 def _faults(error: ValidationError) -> str:
-    """Name what does not fit and what is taken instead, never what was given."""
+    """Describe what is invalid and what is accepted instead, never the values."""
     if error.error_count() > MAX_UNKNOWN:
         return f"{error.error_count():,} arguments are unknown or do not fit."
     messages = [": ".join(filter(None, fault)) for fault in faults(error)[:MAX_FAULTS]]

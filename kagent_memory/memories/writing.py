@@ -1,4 +1,4 @@
-"""The verbs that write: transcripts queued, and single memories added and changed."""
+"""The verbs that write: queue transcripts, and add and change memories."""
 
 from __future__ import annotations
 
@@ -61,24 +61,23 @@ class Writing(Opened):
         compaction: bool = False,
         llm: Llm | str | None = None,
     ) -> str | None:
-        """Queue a transcript, durably; a worker ingests it.
+        """Queue a transcript durably; a worker ingests it.
 
         Args:
-            scope: whose memories these become.
-            messages: the session so far, or a part of it; events ingested before are left out.
-            session_id: the session they belong to.
+            scope: the scope of the new memories.
+            messages: the session so far, or a part of it; ingested events are skipped.
+            session_id: the session of the messages.
             ended: the session is over.
             save: False only arms the timer.
-            end_after_minutes: (re)arm a durable timer: after so long without another call the
-                session counts as ended, and what was not ingested by then is.
-            compaction: use the summaries that ADK's compaction made; the provider gets only the
-                rest.
-            llm: the caller's model, for when none is configured; or its name, where the model
-                itself is elsewhere. A server is told the name only: a worker that can make the
-                model ingests the transcript.
+            end_after_minutes: (re)arm a durable timer: without another call in this time the
+                session counts as ended, and its remaining messages are ingested.
+            compaction: use the summaries of ADK's compaction; the provider gets only the rest.
+            llm: the caller's model, used if none is configured; or its name, if the model is
+                elsewhere. A server gets only the name, and a worker that can create the model
+                ingests the transcript.
 
         Returns:
-            The job's id; None when there was nothing new.
+            The id of the job; None if there was nothing new.
         """
         with self.operation("upsert_memory", scope):
             session_id, queue = checked_session_id(session_id), self.store.queue
@@ -91,7 +90,7 @@ class Writing(Opened):
                 scope, session_id, [message.event_id for message in ready]
             )
             new = [message for message in ready if message.event_id not in ingested]
-            # who ends a session need not say so again
+            # ending an ended session needs no job
             if end_after_minutes is not None and not compaction:
                 waiting = await queue.waiting(scope, "session_end", session_id)
                 compaction = waiting is not None and waiting.provider.startswith(f"{REUSING}+")
@@ -115,7 +114,7 @@ class Writing(Opened):
                 created_at=now,
             )
             jobs = [job] if save and (new or ended) else []
-            # the store adds these messages to those that wait already
+            # the store adds these messages to waiting ones
             if end_after_minutes is not None:
                 timer = replace(
                     job,
@@ -132,7 +131,7 @@ class Writing(Opened):
 
     @verb("POST /sessions/end", durable=True)
     async def end_session(self, scope: Scope, session_id: str) -> None:
-        """Run the session's armed timer now; harmless without one."""
+        """Run the session's armed timer now; do nothing without one."""
         timer = await self.store.queue.waiting(scope, "session_end", checked_session_id(session_id))
         if timer is not None:
             await self.store.enqueue([replace(timer, run_after=self.clock())])
@@ -151,22 +150,22 @@ class Writing(Opened):
         """Store memories as given, all or none; return when they are durable.
 
         Args:
-            scope: whose memories these become.
-            items: facts or bare texts. One that exists already is revived.
-            embedding: vectors the caller brings, one an item: of a multiple of 64 dimensions, up to
-                4,096. They are kept by their width, apart from the embedder's.
-            who: for the history.
-            replaces: the id of the memory that the single item corrects; it stays as history.
+            scope: the scope of the new memories.
+            items: facts or plain texts. One that exists already gets its TTL anew.
+            embedding: the caller's vectors, one for each item, with a multiple of 64 dimensions up
+                to 4,096. They are kept apart from the embedder's.
+            who: the name for the history.
+            replaces: the id of the memory that the single item corrects; it becomes history.
 
         Returns:
-            The ids, in order; `DROPPED` for an item that was left out because of `pii="drop"`.
+            The ids in order; `DROPPED` for an item left out by `pii="drop"`.
 
         Raises:
-            InvalidInput: an item or vector does not fit.
+            InvalidInput: an item or vector is invalid.
             NotFound: `replaces` names no memory.
             UnusableAnswer: the embedder answered NaN, zeros or another width. An unavailable
-                embedder is no error: the memories are stored, and embedded later.
-            ConfigurationError: the embedder is not the one whose vectors the store holds.
+                embedder is no error: the memories are stored and embedded later.
+            ConfigurationError: the store holds vectors of another embedder.
         """
         settings, now = self.settings, self.clock()
 
@@ -227,31 +226,31 @@ class Writing(Opened):
         who: Who = "",
         why: str = "",
     ) -> Memory:
-        """Set what is given and keep the former state in the history.
+        """Change fields of a memory and keep the previous state in its history.
 
         Args:
-            scope: whose memory.
-            id: of the memory.
+            scope: the scope of the memory.
+            id: the id of the memory.
             content: the text.
-            type: what kind of memory.
-            topics: what it is about.
-            tags: labels of your own.
+            type: the type of memory.
+            topics: what the memory is about. They replace the former ones.
+            tags: labels of your own. They replace the former ones.
             importance: 0 to 1.
-            metadata: in place of all of the former.
-            category: a label of your own beside the type. An empty one takes it off.
-            ttl_days: days to live, from now; 0: for ever.
-            happened_at: when what it says happened.
-            revision: the one to change; a later one is a conflict.
-            who: for the history.
+            metadata: data of your own. It replaces the former.
+            category: a label of your own beside the type. An empty one removes it.
+            ttl_days: days to live from now; 0: forever.
+            happened_at: when the event in it happened.
+            revision: the revision to change; a later one is a conflict.
+            who: the name for the history.
             why: the reason, for the history.
 
         Returns:
-            The memory as it is then; unchanged if nothing differs.
+            The changed memory; unchanged if nothing differs.
 
         Raises:
             NotFound: no such memory.
             Conflict: it is no longer at `revision`, or would equal another memory.
-            InvalidInput: a value does not fit, or none is given.
+            InvalidInput: a value is invalid, or none is given.
             UnusableAnswer: the embedder answered NaN, zeros or another width for the new content.
         """
         values = {
@@ -273,8 +272,8 @@ class Writing(Opened):
 
     @verb("PUT /memories/{id}/pin", durable=True)
     async def pin(self, scope: Scope, id: str, pinned: bool = True, *, who: Who = "") -> Memory:
-        """Keep a memory from ever expiring, or let it go again; one that is overdue by then lives
-        its TTL anew.
+        """Keep a memory from ever expiring, or release it; a released one that is overdue gets its
+        TTL anew.
 
         Raises:
             NotFound: no such memory.
@@ -303,32 +302,32 @@ class Writing(Opened):
 
             def change() -> tuple[Memory, str]:
                 new = edited(old, given, now=now, max_bytes=max_bytes, redact=redactors.save)
-                return new, redactors.mask(why)  # it is kept as memories are
+                return new, redactors.mask(why)  # checked like every memory
 
             new, masked_why = await run_in_thread(PORTION, change)
             if replace(new, updated_at=old.updated_at, revision=old.revision) == old:
-                return old  # what changes nothing leaves no trace in the history
-            if old.state == "short_term":  # what somebody cares for is more than a session's
+                return old  # a change without effect leaves no trace in the history
+            if old.state == "short_term":  # an edited memory is worth more than one session
                 new = promoted(new, now)
             changes = [Change(kind=kind, memory=new, who=who, why=masked_why)]
             if new.content != old.content or new.state != old.state:
                 [stored_id] = await self.embed_and_apply(scope, changes, now=now, strict=True)
             else:
                 [stored_id] = await self.apply(scope, Batch(changes=changes), now=now)
-            # a short-term memory that says what a long-term one says became that one
+            # it became the long-term memory that says the same
             return new if stored_id in (None, id) else await self.stored(scope, stored_id)
 
     @verb("POST /memories/{id}/undo", durable=True)
     async def undo(self, scope: Scope, id: str, *, who: Who = "") -> tuple[Memory, ...]:
-        """Take back the last change of a memory, with everything that the same decision changed,
-        byte for byte.
+        """Undo the last change of a memory, with everything that the same decision changed, byte
+        for byte.
 
-        Undoing again goes one change further back, until nothing is left to undo; it never redoes
-        what was undone.
+        Undoing again goes one change further back, until nothing is left to undo; it never redoes a
+        change.
 
         Raises:
             NotFound: no such memory, it has expired, or nothing is left to undo.
-            Conflict: one of the memories was changed again since, or it has expired.
+            Conflict: one of the memories has changed again since, or has expired.
         """
         store = self.store
         with self.operation("update_memory", scope):
@@ -340,7 +339,7 @@ class Writing(Opened):
                 )
             decision = await store.memories.group(scope, last.group) if last.group else [last]
             ids = [revision.memory_id for revision in decision]
-            # before the histories: whoever changes a memory in between is seen in them
+            # read before the histories, which then show any change made in between
             current = await store.memories.get(scope, ids, now=now, superseded=True)
             standing = [last_change(await store.memories.history(scope, id)) for id in ids]
             changes = taken_back(decision, current, standing, now=now, who=who)
@@ -349,17 +348,17 @@ class Writing(Opened):
 
     @verb("POST /memories/{id}/confirm", durable=True)
     async def confirm(self, scope: Scope, id: str, *, who: Who = "") -> Memory:
-        """Let a memory out of quarantine: it is found from now on, and its life begins anew.
+        """Release a memory from quarantine: it is found from now on, and its TTL starts now.
 
-        `list(filter=Filter(superseded="quarantined"))` lists those that wait; see the setting
+        `list(filter=Filter(superseded="quarantined"))` lists quarantined memories; see the setting
         `quarantine`.
 
         Returns:
-            The memory as it is then. `undo` puts it back into quarantine.
+            The confirmed memory. `undo` returns it to quarantine.
 
         Raises:
-            NotFound: none of this id waits, or it has expired.
-            Conflict: another memory says the same by now, or somebody else was first.
+            NotFound: no memory with this id is quarantined, or it has expired.
+            Conflict: another memory says the same now, or somebody else was first.
         """
         with self.operation("update_memory", scope):
             now, waiting = self.clock(), await self.stored(scope, id, quarantined=True)
@@ -370,7 +369,7 @@ class Writing(Opened):
 
     @verb("POST /memories/{id}/feedback", durable=True)
     async def feedback(self, scope: Scope, id: str, *, success: bool) -> None:
-        """Count that a memory helped, or that it misled.
+        """Count that a memory helped or misled.
 
         Raises:
             NotFound: no such memory, or it has expired or was superseded.
@@ -382,5 +381,5 @@ class Writing(Opened):
 
 
 def _size(item: Fact | str) -> int:
-    """Return about how many characters are read when this is checked and masked."""
+    """Return the approximate number of characters to check and mask."""
     return len(item) if isinstance(item, str) else PORTION + len(str(item.text))
