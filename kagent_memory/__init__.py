@@ -1,5 +1,5 @@
-"""Long-term memory for Google ADK agents. Names are loaded when they are first used; importing
-costs nothing.
+"""Long-term memory for Google ADK agents. Names are loaded on first use, so importing costs
+nothing.
 """
 
 from __future__ import annotations

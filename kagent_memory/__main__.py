@@ -5,7 +5,7 @@ import sys
 
 
 def main() -> int:
-    """Run the command line; while it is imported, Ctrl-C ends the program without a stack trace."""
+    """Run the command line; Ctrl-C during its import ends the program without a stack trace."""
     former = signal.signal(signal.SIGINT, signal.SIG_DFL)
     from .cli import main as run
 

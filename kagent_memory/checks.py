@@ -1,4 +1,4 @@
-"""Checks of the values that callers give: text, names, JSON and times."""
+"""Checks of callers' values: text, names, JSON and times."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .errors import ConfigurationError, InvalidInput
 
 Given = TypeVar("Given")
 
-MAX_NAME_CHARS = 1024  # characters of a tenant's, user's or app's
-MAX_KEY_BYTES = 1024  # of what a row is found by, such as an id or a session's
+MAX_NAME_CHARS = 1024  # of a tenant, user or app
+MAX_KEY_BYTES = 1024  # of an index key, such as an id or a session id
 DEEPEST = 100
-MAX_FAULTS = 5  # that an error names
-MAX_PLACE_CHARS = 200  # of the place of a fault, which a caller may have named
+MAX_FAULTS = 5  # listed in an error message
+MAX_PLACE_CHARS = 200  # of the name of a field, which a caller may have chosen
 
 
 def faults(error: ValidationError) -> list[tuple[str, str]]:
-    """Return where values do not fit and what is taken instead, never what was given."""
+    """Return where values are invalid and what is accepted instead, never the values."""
     return [
         (
             valid_text(".".join(map(str, fault["loc"]))[:MAX_PLACE_CHARS]),
@@ -35,19 +35,19 @@ def faults(error: ValidationError) -> list[tuple[str, str]]:
 def fields_adapter(
     name: str, kinds: Mapping[str, Any], **config: bool
 ) -> TypeAdapter[dict[str, Any]]:
-    """Return what checks values by name, each of its kind; those left out stay left out."""
-    make = cast("Callable[..., Any]", TypedDict)  # a type checker wants its fields spelled out
+    """Return an adapter that checks values by name and type; missing ones stay missing."""
+    make = cast("Callable[..., Any]", TypedDict)  # type checkers want its fields spelled out
     fields = make(name, dict(kinds), total=False)
     fields.__pydantic_config__ = {"arbitrary_types_allowed": True, **config}
     return TypeAdapter(fields)
 
 
 def check_option(what: str, given: Given, kind: Any) -> Given:
-    """Return an option of a developer's as it is.
+    """Check the type of a developer's option and return it.
 
     Raises:
-        ConfigurationError: it is not of the kind; names the option and what it takes, never what
-            was given.
+        ConfigurationError: it has the wrong type; the message names the option and what it takes,
+            never the value.
     """
     try:
         TypeAdapter(kind).validate_python(given, strict=True)
@@ -57,10 +57,10 @@ def check_option(what: str, given: Given, kind: Any) -> Given:
 
 
 def checked_text(value: str, what: str) -> str:
-    """Return `value` itself.
+    """Return `value` if it is valid text.
 
     Raises:
-        InvalidInput: not a string, contains NUL, or is not valid Unicode (a lone surrogate).
+        InvalidInput: it is no string, contains NUL, or is not valid Unicode (a lone surrogate).
     """
     if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
         raise InvalidInput(f"{what} must be text, not {type(value).__name__}.")
@@ -76,10 +76,10 @@ def checked_text(value: str, what: str) -> str:
 
 
 def checked_name(value: str, what: str) -> str:
-    """Return `value` itself, the name of a tenant, a user or an app.
+    """Return `value` if it is a valid name of a tenant, user or app.
 
     Raises:
-        InvalidInput: no text that can be kept, or too long.
+        InvalidInput: it is no valid text, or too long.
     """
     if len(checked_text(value, what)) > MAX_NAME_CHARS:
         raise InvalidInput(
@@ -89,10 +89,11 @@ def checked_name(value: str, what: str) -> str:
 
 
 def checked_key(value: str, what: str) -> str:
-    """Return `value` itself; session and event ids are index keys and so are bounded.
+    """Return `value` if it is a valid session or event id; these are index keys and limited in
+    length.
 
     Raises:
-        InvalidInput: no text that can be kept, or longer than 1,024 bytes.
+        InvalidInput: it is no valid text, or longer than 1,024 bytes.
     """
     if len(checked_text(value, what).encode()) > MAX_KEY_BYTES:
         raise InvalidInput(f"{what} is longer than {MAX_KEY_BYTES} bytes; use a shorter one.")
@@ -100,11 +101,11 @@ def checked_key(value: str, what: str) -> str:
 
 
 def checked_scalar(value: Any) -> Any:
-    """Return `value` itself, a scalar of JSON; by itself pydantic takes for a float whatever can be
-    made one, such as a truth value of numpy.
+    """Return `value` if it is a JSON scalar; pydantic alone takes anything convertible for a float,
+    such as a boolean of numpy.
 
     Raises:
-        InvalidInput: it is none.
+        InvalidInput: it is no scalar.
     """
     if not isinstance(value, str | int | float | None):
         raise InvalidInput("The value must be a text, a number, true, false or null.")
@@ -112,18 +113,18 @@ def checked_scalar(value: Any) -> Any:
 
 
 def valid_text(value: str) -> str:
-    """Return the text with what no database keeps (NUL, lone surrogates) shown as U+FFFD."""
+    """Replace characters that no database stores (NUL, lone surrogates) by U+FFFD."""
     return (
         value.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     )
 
 
 def json_text(value: Any, what: str) -> str:
-    """Return the value as JSON text that any database and any JSON parser takes.
+    """Return the value as JSON that any database and parser accepts.
 
     Raises:
-        InvalidInput: JSON cannot hold it (another type, NaN, infinity, a lone surrogate), or it is
-            nested too deep.
+        InvalidInput: JSON cannot represent it (another type, NaN, infinity, a lone surrogate), or
+            it is nested too deeply.
     """
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -146,10 +147,10 @@ def too_deep(value: Any, levels: int = DEEPEST) -> bool:
 
 
 def checked_time(at: datetime) -> datetime:
-    """Return the same moment in UTC.
+    """Return the time in UTC.
 
     Raises:
-        InvalidInput: it has no time zone, or lies outside the years 1 to 9999 in UTC.
+        InvalidInput: it has no time zone, or is outside the years 1 to 9999 in UTC.
     """
     if at.tzinfo is None:
         raise InvalidInput("The time must be an aware datetime; give it a time zone.")
@@ -162,10 +163,10 @@ def checked_time(at: datetime) -> datetime:
 
 
 def parsed_time(value: Any, what: str) -> datetime:
-    """Return the moment that a text names in ISO 8601; without a zone it is UTC.
+    """Parse an ISO 8601 time; without a zone it is UTC.
 
     Raises:
-        InvalidInput: it names none.
+        InvalidInput: the text is no such time.
     """
     try:
         at = datetime.fromisoformat(value)

@@ -1,4 +1,4 @@
-"""Work on long texts beside the event loop, in threads of its own."""
+"""Run work on long texts in threads, off the event loop."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ PORTION = 16_384
 
 
 def batched(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    """Yield so many items at a time."""
+    """Yield the items in batches of this size."""
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
 async def run_in_thread(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return the result of `work`: called here when `size` (about characters) is small, else in
-    a thread.
+    """Return the result of `work`, called here if `size` (in characters) is small, otherwise in a
+    thread.
 
-    Once begun it comes to its end, also when the caller is cancelled; it must not touch what the
-    loop owns. What is long has a thread apart: it holds up nothing but its like.
+    Once begun it runs to its end, even if the caller is cancelled, so it must not touch objects of
+    the loop. Long work has a thread of its own, where it delays only other long work.
     """
     if size <= SHORT:
         return work(*args, **kwargs)
@@ -46,7 +46,7 @@ async def run_in_thread(size: int, work: Callable[P, T], *args: P.args, **kwargs
 async def each_aside(
     items: Sequence[Item], size: Callable[[Item], int], work: Callable[[Item], T]
 ) -> list[T]:
-    """Return the result of `work` for each item in order; other tasks run in between."""
+    """Return the result of `work` for each item in order, letting other tasks run in between."""
     done: list[T] = []
     for item in items:
         done.append(await run_in_thread(size(item), work, item))
@@ -55,7 +55,7 @@ async def each_aside(
 
 
 async def cancel_and_wait(*tasks: asyncio.Task[object]) -> None:
-    """Cancel the tasks until they end: a driver may swallow a cancellation while it works."""
+    """Cancel the tasks until they end, since a driver may swallow a cancellation."""
     while left := [task for task in tasks if not task.done()]:
         for task in left:
             task.cancel()

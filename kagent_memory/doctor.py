@@ -1,6 +1,4 @@
-"""Checks of settings, database, schema, rights, embedder and model, each with the cure of what it
-finds.
-"""
+"""Check settings, database, schema, rights, embedder and model, and say how to fix problems."""
 
 from __future__ import annotations
 
@@ -24,8 +22,8 @@ async def examine(
     resolve_llm: Callable[[str], Llm | None] | None = None,
     **options: Any,
 ) -> Sequence[Diagnosis]:
-    """Look at everything, and raise nothing of ours. A database that is not there yet is not
-    made. The arguments are those of `Memories.open`.
+    """Check everything and return the results; problems are returned, not raised. A missing
+    database is not created. The arguments are those of `Memories.open`.
     """
     try:
         bare, settings = compose(uri, None, options, os.environ)
@@ -47,7 +45,7 @@ async def examine(
 
 
 async def missing(uri: str, settings: MemorySettings) -> Diagnosis | None:
-    """Return what is said of a database that does not exist yet; None if it does."""
+    """Return the result for a database that does not exist yet; None if it exists."""
     if await store_exists(uri, schema=settings.postgres_schema):
         return None
     bare = uri.removeprefix("kagent+")

@@ -2,14 +2,14 @@
 
 KagentMemoryError
 ├── ConfigurationError   the operator: a setting, a URI, a missing extra or extension
-├── InvalidInput         the caller: content, vector or filter that cannot be stored or searched
+├── InvalidInput         the caller: invalid content, vector, filter or argument
 ├── NotFound             the caller: no such memory or job in this scope
 ├── Conflict             the caller: somebody else changed it first; read again and retry
 ├── StoreError           the database: unreachable, read-only, refused
 └── ModelError           the model or embedder: unreachable, refused
-    ├── ModelUnavailable the model or embedder is away for now; the same call may succeed later
-    ├── TruncatedAnswer  the model: its answer ends too early; asked for less at once, it may not
-    └── UnusableAnswer   the embedder: there, and answering nonsense
+    ├── ModelUnavailable the model or embedder is unavailable for now; try again later
+    ├── TruncatedAnswer  the model: its answer was cut off; ask for less at once
+    └── UnusableAnswer   the embedder: it answers, but not with usable vectors
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import NamedTuple
 
 
 class ErrorFamily(NamedTuple):
-    """Name, HTTP status and exit code of a family of errors.
+    """The name, HTTP status and exit code of a family of errors.
 
     Attributes:
-        name: in /api/v1's problem types and in the command line's JSON.
-        http_status: of an answer of the server.
-        exit_code: of a command.
+        name: its name in /api/v1's problem types and in the command line's JSON.
+        http_status: the status of a server's answer.
+        exit_code: the exit code of a command.
     """
 
     name: str
@@ -32,19 +32,19 @@ class ErrorFamily(NamedTuple):
 
 
 class KagentMemoryError(Exception):
-    """Something in kagent_memory failed; the class says who must act, the text says what to do."""
+    """Something in kagent_memory failed; the class says who must act, the message what to do."""
 
     family = ErrorFamily("error", 500, 5)
 
 
 class ConfigurationError(KagentMemoryError):
-    """A setting, URI or installed part does not fit; the operator must change it."""
+    """A setting, URI or installed part is wrong; the operator must change it."""
 
     family = ErrorFamily("configuration", 501, 5)
 
 
 class InvalidInput(KagentMemoryError, ValueError):
-    """The input cannot be stored or searched; the call wrote nothing."""
+    """The input is invalid; the call wrote nothing."""
 
     family = ErrorFamily("invalid-input", 400, 2)
 
@@ -56,51 +56,51 @@ class NotFound(KagentMemoryError, LookupError):
 
 
 class Conflict(KagentMemoryError):
-    """It was changed by somebody else in between; read it again and retry."""
+    """Somebody else changed it in between; read it again and retry."""
 
     family = ErrorFamily("conflict", 409, 4)
 
 
 class StoreError(KagentMemoryError):
-    """The database is unavailable or refused the work; nothing of that call was written."""
+    """The database is unavailable or refused the work; the call wrote nothing."""
 
     family = ErrorFamily("store", 503, 6)
 
 
 class ModelError(KagentMemoryError):
-    """The model or embedder is unavailable, or answered what cannot be used."""
+    """The model or embedder is unavailable, or its answer is unusable."""
 
     family = ErrorFamily("model", 502, 7)
 
 
 class ModelUnavailable(ModelError):
-    """The model or embedder is away for now (unreachable, overloaded, too slow); the same call may
-    succeed later.
+    """The model or embedder is unavailable for now (unreachable, overloaded, too slow); the same
+    call may succeed later.
     """
 
 
 class TruncatedAnswer(ModelError):
-    """The model's answer was cut off before its end; the same call would be cut again, one for less
+    """The model's answer was cut off; the same call would be cut off again, a smaller one
     may not.
     """
 
 
 class UnusableAnswer(ModelError):
-    """The embedder is there and answered what no retry makes usable: NaN, zeros, another width or
+    """The embedder answers with something that no retry makes usable: NaN, zeros, another width or
     number of vectors.
     """
 
 
 def error_class(family: str) -> type[KagentMemoryError]:
-    """Return the class that a family's name stands for; StoreError for a name that this version
-    does not know.
+    """Return the class of a family's name; StoreError for a name that this version does not
+    know.
     """
     kinds = KagentMemoryError.__subclasses__()
     return next((kind for kind in kinds if kind.family.name == family), StoreError)
 
 
 def needs_extra(what: str, extra: str, error: ImportError | None = None) -> ConfigurationError:
-    """Return the error for a part that is not installed, or cannot be loaded."""
+    """Return the error for a part that is not installed or cannot be loaded."""
     reason = f" ({error})" if error else ""
     return ConfigurationError(
         f'{what} needs an extra: pip install "kagent-memory[{extra}]"{reason}.'

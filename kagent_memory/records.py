@@ -1,4 +1,4 @@
-"""The values of the package: frozen, without I/O, importing nothing but checks and errors."""
+"""The values of the package: frozen, without I/O, importing only checks and errors."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ _made = count(int.from_bytes(os.urandom(5), "big"))  # ids, from anywhere on
 
 
 def new_id(at: datetime | None = None) -> str:
-    """Return a UUIDv7 as text (RFC 9562 §5.7): of one process, ids made later sort later, also
-    within a millisecond, and beside others of another time.
+    """Return a UUIDv7 as text (RFC 9562 §5.7). Ids of one process rise in the order they are made,
+    also within a millisecond and beside ids for another time.
     """
     milliseconds = int(at.timestamp() * 1000) if at else time.time_ns() // 1_000_000
     tail = next(_made) << 32 | int.from_bytes(os.urandom(4), "big")
@@ -95,18 +95,18 @@ def new_id(at: datetime | None = None) -> str:
 
 
 def source_id(session_id: str | None, event_id: str) -> str:
-    """Return the id of the turn that is kept of an event: it follows from the event, so facts need
-    not name it.
+    """Return the id of the kept turn of an event; it follows from the event, so facts need not name
+    it.
     """
     return str(uuid.uuid5(_SOURCES, f"{len(session_id or '')}:{session_id or ''}{event_id}"))
 
 
 def scaled(rows: npt.NDArray[np.float64]) -> Vector:
-    """Return vectors along the last axis as float32 of a size that half precision keeps too.
+    """Return vectors along the last axis as float32, scaled to fit half precision.
 
-    One whose greatest number lies beyond 2^±8 is multiplied by the power of two that brings it near
-    1. That leaves its direction as it is, to the last bit; only the direction counts. One that a
-    store kept comes back as it is, also where half precision rounded it up to 2^8.
+    A vector whose greatest number lies beyond 2^±8 is multiplied by the power of two that brings it
+    near 1, which keeps its direction to the last bit; only the direction counts. A stored vector
+    comes back unchanged, even if half precision rounded it up to 2^8.
     """
     import numpy as np
 
@@ -119,7 +119,7 @@ def scaled(rows: npt.NDArray[np.float64]) -> Vector:
 
 @dataclass(frozen=True)
 class Scope:
-    """Owner of memories: the whole (tenant, user, app) triple, never compared by a part."""
+    """The owner of memories: the (tenant, user, app) triple, always compared as a whole."""
 
     tenant: str
     user: str
@@ -143,9 +143,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scopes:
-    """All scopes of a tenant that there are; with a user or an app, only those of that user or
-    app.
-    """
+    """All existing scopes of a tenant, or only those of a user or an app in it."""
 
     tenant: str
     user: str | None = None
@@ -164,15 +162,16 @@ _tenant: ContextVar[str | None] = ContextVar("kagent_memory_tenant", default=Non
 
 @contextmanager
 def tenant(name: str) -> Generator[None, None, None]:
-    """Run a block for a tenant: a service works in this tenant's scopes, with its tools,
-    auto-save and the work begun there. Only the application may say this; nothing that a user or
-    a model writes is read for it.
+    """Run a block for a tenant: the service, its tools, auto-save and the work begun there use
+    scopes of this tenant.
+
+    Only the application may call it; nothing that a user or a model writes decides the tenant.
 
     Args:
-        name: the tenant; inside another `with tenant(…)` the inner one holds.
+        name: the tenant; the innermost `with tenant(…)` counts.
 
     Raises:
-        InvalidInput: it is empty, or can be no part of a scope.
+        InvalidInput: the name is empty or invalid.
     """
     if not checked_name(name, "The tenant"):
         raise InvalidInput(
@@ -186,22 +185,23 @@ def tenant(name: str) -> Generator[None, None, None]:
 
 
 def current_tenant() -> str | None:
-    """Return the tenant that the application has said this is for; None: it has not."""
+    """Return the tenant of the enclosing `with tenant(…)`; None outside of one."""
     return _tenant.get()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One utterance of a transcript, already free of thoughts, partials and credentials.
+    """One utterance of a transcript, free of thoughts, partial text and credentials.
 
     Attributes:
-        role: who speaks: the user, an agent, or a tool's answer.
-        author: the speaker's name (the agent's name, say); may be empty.
-        event_id: the ADK event it came from; the same id is never taken in twice in one session.
+        role: the kind of speaker: the user, an agent, or a tool's answer.
+        author: the speaker's name, such as the agent's; may be empty.
+        event_id: its ADK event; the same id is never ingested twice in one session.
         at: when it was said (aware UTC), if known.
-        recalled: texts that memory itself put into this event; never learnt again.
-        compaction: (start, end) in epoch seconds when the text is ADK's summary of that range.
-        fields: of a `Fact`, which every fact found in it gets: `ttl_days`, `tags`, `metadata`, ….
+        recalled: texts that memory itself put into this event; never learned again.
+        compaction: (start, end) in epoch seconds if the text is ADK's summary of that range.
+        fields: fields of `Fact` that every fact found in it gets: `ttl_days`, `tags`, `metadata`,
+            ….
     """
 
     text: str
@@ -219,11 +219,11 @@ class Fact:
     """Something worth remembering, before it is stored.
 
     Attributes:
-        text: what is remembered.
-        verbatim: a turn kept as said: unique by (text, event), not by its normalised text.
-        ttl_days: None takes the setting; 0 never expires.
+        text: the text to remember.
+        verbatim: True for a turn kept as said, which is identified by its text and event.
+        ttl_days: days to live; None: the setting; 0: forever.
         subject, attribute: the slot it fills ("user", "favourite tea").
-        category: a label of the caller's own beside the type, one a memory.
+        category: a label of the caller's own beside the type.
         said_at: when it was said, which decides between two values of a slot; None: when its last
             source message was said, or now.
     """
@@ -254,9 +254,9 @@ class Usage:
     """Counters of one memory's use.
 
     Attributes:
-        retrieved: times it was a candidate that reached the ranking's end.
-        delivered: times it was handed over since the last prune that extended it.
-        delivered_total: the same over its lifetime.
+        retrieved: how often it was ranked for an answer.
+        delivered: how often it was delivered since the last prune that extended it.
+        delivered_total: how often it was delivered in its lifetime.
     """
 
     retrieved: Count = 0
@@ -280,14 +280,13 @@ class Memory:
     Attributes:
         id: UUIDv7 text.
         position: its place among the memories of its session, from 0; None without a session.
-        said_at: when it was said; None: unknown, then when it was added.
+        said_at: when it was said; None if unknown, and then the time it was added counts.
         category: a label of the caller's own beside the type.
-        explicit: a caller saved it as it is; nothing unites it with another in the background.
-        state: "source": a kept turn, of whose facts `links` are the ids; searches find it, lists
-            and counts do not.
-        links: ids of memories that say the same in other words, or contradict what was saved here;
-            at most `MAX_LINKS`. Each lives by itself, and an answer hands over one of two that are
-            linked.
+        explicit: True if a caller saved it; background work never merges it.
+        state: "source" is a kept turn, whose `links` are the ids of its facts; searches find it,
+            lists and counts do not.
+        links: ids of memories that say the same in other words, or contradict an explicit save; at
+            most `MAX_LINKS`. Each lives by itself, and an answer delivers one of two linked ones.
         revision: 1 when added, one more with every change.
     """
 
@@ -326,29 +325,27 @@ class Memory:
 
     @property
     def is_summary(self) -> bool:
-        """True if its slot is that of a session's summary, which a later value always takes
-        over.
+        """Return True if its slot is that of a session's summary, which a later value always
+        replaces.
         """
         return (self.attribute or "").startswith(("compaction:", "session:"))
 
     @property
     def source_ids(self) -> tuple[str, ...]:
-        """Return the ids of the turns it came from, where they are kept; none of a turn, or of what
-        sums many up.
-        """
+        """Return the ids of the kept turns it came from; none for a turn or a summary of many."""
         is_fact = not (self.verbatim or self.is_summary or len(self.event_ids) > MAX_SOURCES)
         return tuple(source_id(self.session_id, event_id) for event_id in self.event_ids if is_fact)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One memory as it will be, and the account of it for the history.
+    """A new state of a memory and its account for the history.
 
     Attributes:
-        kind: "add" inserts (or revives what is already there); every other kind replaces the row
-            whose revision is `memory.revision - 1`, whose former state becomes a revision.
-        group: joins the changes that one decision made, so that `undo` takes them back together.
-        explicit: a caller asked for exactly this text; tombstones do not hold it back.
+        kind: "add" inserts (or revives an existing memory); every other kind replaces the row whose
+            revision is `memory.revision - 1`, and its former state becomes a revision.
+        group: joins the changes of one decision, so that `undo` reverts them together.
+        explicit: True if a caller asked for exactly this text; tombstones do not block it.
     """
 
     kind: ChangeKind
@@ -365,11 +362,10 @@ class Revision:
     """A former state of a memory and the change that ended it.
 
     Attributes:
-        revision: the revision number that `before` had; 0 when the change brought the memory into
-            being.
-        before: the memory as it was; None when the change brought it into being.
-        final: it cannot be undone: something else that the same decision changed has expired or was
-            erased.
+        revision: the revision number of `before`; 0 if the change created the memory.
+        before: the memory before the change; None if the change created it.
+        final: True if it cannot be undone, because another memory of the same decision has expired
+            or was erased.
     """
 
     memory_id: str
@@ -386,18 +382,18 @@ class Revision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Conditions on memories; every field that is set must hold. Empty: all memories.
+    """Conditions on memories, all of which must hold. An empty filter matches all memories.
 
     Attributes:
         types, topics: any of these.
         tags: all of these.
-        author, category: exactly this one; a memory without one has none, not "".
-        metadata: every key is there, at top level, with an equal JSON scalar.
+        author, category: exactly this one; a memory without one has None, not "".
+        metadata: every key is present at top level with an equal JSON scalar.
         created_after, happened_after: inclusive.
         created_before, happened_before: exclusive.
-        superseded: True: also memories that others took the place of. For lists, never for search,
-            those of one state alone: "only" (superseded), "quarantined", "short_term" (of single
-            sessions) or "source" (kept turns).
+        superseded: True: superseded memories too. For lists, never for search, the memories of one
+            state: "only" (superseded), "quarantined", "short_term" (of single sessions) or
+            "source" (kept turns).
     """
 
     types: Annotated[tuple[MemoryType, ...], Several] = ()
@@ -440,14 +436,14 @@ class Hit:
     """A memory that answers a query.
 
     Attributes:
-        scope: whose memory it is.
-        score: the fused score it was ranked by, in 0..1, comparable within one recall only.
-        cosine: the full query's cosine, when the vector leg saw it.
+        scope: the scope of the memory.
+        score: the fused score of the ranking, in 0..1, comparable only within one recall.
+        cosine: the cosine to the full query, if the vector leg saw the memory.
         relevance: how likely it answers the query, in 0..1, comparable between queries.
-        excerpt: of a long memory, where the search had a budget, the passage that fits the query;
-            "": all of it.
-        sources: of a fact, the turns that it came from, where they are kept and the budget allows.
-        why: legs, ranks and boosts by name, when asked to explain.
+        excerpt: for a long memory in a search with a budget, the passage that fits the query; "":
+            the whole text.
+        sources: for a fact, the kept turns that it came from, if the budget allows.
+        why: the signs and their scores by name, if asked to explain.
     """
 
     memory: Memory
@@ -461,7 +457,7 @@ class Hit:
 
 
 class Listed(Sequence[Item]):
-    """Base of an answer that is read as the sequence of its `items`."""
+    """The base of answers that are sequences of their `items`."""
 
     __slots__ = ()
 
@@ -497,7 +493,7 @@ Exclusion: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """A memory that matched and was not handed over, and for which reason."""
+    """A memory that matched but was not delivered, and the reason."""
 
     memory_id: str
     reason: Exclusion
@@ -509,8 +505,8 @@ class Recall(Listed[Hit]):
     """The answer to a query: the hits in order, and how they were found.
 
     Attributes:
-        mode: which legs answered; "keyword" too when the embedder did not answer in time.
-        degraded: why a leg or step that should have answered did not; empty when all is well.
+        mode: the legs that answered; "keyword" also if the embedder did not answer in time.
+        degraded: why a leg or step did not answer; empty if all is well.
     """
 
     hits: tuple[Hit, ...] = ()

@@ -1,7 +1,7 @@
-"""Tracing and metrics by OpenTelemetry's GenAI memory conventions, with content only when opted in.
+"""Traces and metrics by OpenTelemetry's GenAI memory conventions, with content only if opted in.
 
-Span and attribute names follow open-telemetry/semantic-conventions-genai (status Development); they
-are not in the released convention packages yet, hence the literals. Without an OpenTelemetry SDK
+Span and attribute names follow open-telemetry/semantic-conventions-genai (status Development); the
+released convention packages do not have them yet, hence the literals. Without an OpenTelemetry SDK
 nothing is recorded.
 """
 
@@ -95,15 +95,15 @@ def _tell(name: str, value: float, attributes: Attributes) -> None:
 
 
 class Operation:
-    """One running operation: the caller tells it what came of it."""
+    """One running operation, to which the caller reports its outcome."""
 
     def __init__(self, name: OperationName, span: Span) -> None:
         self._span = span
         self.measured: Attributes = {"gen_ai.operation.name": name}
 
     def searched(self, mode: str, *, gated: bool) -> None:
-        """Record which legs answered a search, or that the gate held it back: then it neither
-        found anything nor is it empty.
+        """Record the legs that answered a search, or that the gate skipped it, which counts neither
+        as found nor as empty.
         """
         told: Attributes = {"kagent_memory.mode": mode}
         if gated:
@@ -112,9 +112,7 @@ class Operation:
         self._span.set_attributes(told)
 
     def records(self, hits: Iterable[tuple[str, str, float | None]]) -> None:
-        """Record the memories read or written, as (id, content, score); the content is kept only
-        when opted in.
-        """
+        """Record the memories read or written as (id, content, score); content only if opted in."""
         rows = list(hits)
         self._span.set_attribute("gen_ai.memory.record.count", len(rows))
         self.measured["kagent_memory.empty"] = not rows
@@ -126,7 +124,7 @@ class Operation:
 
 
 def captures_content(span: Span) -> bool:
-    """Return True if a span is recorded and the operator allows texts in it."""
+    """Return True if a span is recorded and the operator allows content in it."""
     return span.is_recording() and os.environ.get(CAPTURE_CONTENT, "").lower() in _CAPTURING
 
 
@@ -137,10 +135,11 @@ def operation(
     """Record a span and a duration around one operation on memory.
 
     Args:
-        name: by the conventions: add is create_memory, taking in a session upsert_memory.
-        scopes: the app that all of them have is named; users never are.
-        store: the location without password, as `Memories.location` gives it.
-        query: the masked text of a search; recorded only when opted in.
+        name: the operation in the conventions: an add is create_memory, ingesting a session
+            upsert_memory.
+        scopes: the scopes; their common app is recorded, users never.
+        store: the location without password, as in `Memories.location`.
+        query: the masked text of a search; recorded only if opted in.
     """
     attributes: Attributes = {"gen_ai.operation.name": name, **_store_attributes(store)}
     apps = {scope.app for scope in scopes}
@@ -171,12 +170,12 @@ def operation(
 
 
 def queue(open_jobs: int, oldest_seconds: float, *, store: str) -> None:
-    """Measure a queue, as a worker sees it.
+    """Record the state of a queue, as a worker sees it.
 
     Args:
         open_jobs: accepted jobs that are not done.
-        oldest_seconds: the age of the oldest; 0 without one.
-        store: the location without password, as `Memories.location` gives it.
+        oldest_seconds: the age of the oldest one; 0 without any.
+        store: the location without password, as in `Memories.location`.
     """
     attributes = _store_attributes(store)
     _open_jobs.set(open_jobs, attributes)

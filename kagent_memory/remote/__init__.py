@@ -1,6 +1,4 @@
-"""The verbs of `Memories` over a server's /api/v1: the caller holds no database password and needs
-no embedder.
-"""
+"""The verbs of `Memories` over a server's /api/v1, without a database password or an embedder."""
 
 from __future__ import annotations
 
@@ -32,27 +30,26 @@ if TYPE_CHECKING:
 
 ANSWER_SECONDS = 60.0
 MAX_DRAIN_SECONDS = 30.0
-PIECE = 2**18  # bytes of a file that are sent at once
+PIECE = 2**18  # bytes sent at once
 OWN_SETTINGS = frozenset({"tenant", "token", "llm"})
 OWN_VARIABLES = {f"{PREFIX}{name}" for name in ("URI", "TENANT", "TOKEN")}
 
 
 def is_remote(uri: str | None) -> bool:
-    """Return True if the URI, or without one the environment's, names a server instead of a
-    database.
+    """Return True if the URI, or the one of the environment, is a server instead of a database.
 
     Raises:
-        ConfigurationError: not a URI.
+        ConfigurationError: the text is no URI.
     """
     named = os.environ.get("KAGENT_MEMORY_URI", "") if uri is None else uri
     return scheme_of(named) in ("http", "https")
 
 
 async def open_memories(uri: str | None = None, **options: Any) -> Memories:
-    """Open memories by `Memories.open`, or a server's when the URI is http(s).
+    """Open memories with `Memories.open`, or a server's if the URI is http(s).
 
     Raises:
-        ConfigurationError: a setting does not fit.
+        ConfigurationError: a setting is invalid.
         StoreError: the database or server cannot be reached.
     """
     kind = RemoteMemories if is_remote(uri) else Memories
@@ -60,14 +57,14 @@ async def open_memories(uri: str | None = None, **options: Any) -> Memories:
 
 
 class Info(TypedDict):
-    """A server's description of itself: how it searches, and which models it makes for callers."""
+    """A server's description of itself: its search mode, and the models that it offers."""
 
     mode: Mode
     models: Sequence[str]
 
 
 class RemoteMemories(Memories):
-    """A server's memories."""
+    """The memories of a server."""
 
     _info: Info
 
@@ -89,16 +86,16 @@ class RemoteMemories(Memories):
 
         Args:
             uri: http://host:port of `kagent-memory serve`; None: KAGENT_MEMORY_URI.
-            settings: instead of the environment's variables.
-            transport: httpx's; None: the network.
-            **options: what `Memories.open` takes. Only the settings `tenant` and `token` and
-                `llm=False` count here, the others are the server's: one that is given, in
-                `settings` or the URI too, is refused, and one of the environment is ignored, as is
-                `resolve_llm`: the server finds models itself.
+            settings: used instead of the environment's.
+            transport: the transport of httpx; None: the network.
+            **options: options of `Memories.open`. Only the settings `tenant` and `token` and
+                `llm=False` count here, the others are the server's: one that is given here, in
+                `settings` or in the URI, is refused; one in the environment is ignored, and so is
+                `resolve_llm`, since the server finds models itself.
 
         Raises:
-            ConfigurationError: an option that only a server can have is given, or the token does
-                not hold.
+            ConfigurationError: an option that only a server can have is given, or the token is
+                invalid.
             StoreError: the server cannot be reached.
         """
         import httpx
@@ -137,26 +134,26 @@ class RemoteMemories(Memories):
 
     @override
     async def close(self) -> None:
-        await self._client.aclose()  # the server goes on with what it accepted
+        await self._client.aclose()  # the server continues with what it accepted
 
     @override
     def perform(self, verb: Verb, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Have the server perform a verb.
 
         Raises:
-            ConfigurationError: only the process that opened the store can.
+            ConfigurationError: only the process that opened the store can perform it.
         """
         arguments = verb.checked(args, kwargs)
         return getattr(self, f"_{verb.name}", self._send)(verb, arguments)
 
     async def _send(self, verb: Verb, arguments: Mapping[str, Any]) -> Any:
-        """Send a verb with its arguments, and read the answer."""
+        """Send a verb with its arguments, and parse the answer."""
         if not verb.method:
             raise ConfigurationError(f"{verb.name} works where the store is opened: call it there.")
         return await self._read(verb.answer, verb.method, *_request(verb, arguments))
 
     async def _read(self, kind: TypeAdapter[Any], method: str, *request: Any) -> Any:
-        """Read the answer to a request; fields that this version does not know are ignored."""
+        """Parse the answer to a request; unknown fields are ignored."""
         async with self._answer(method, *request) as answer:
             try:
                 return kind.validate_json(await answer.aread())
@@ -174,11 +171,11 @@ class RemoteMemories(Memories):
         query: Mapping[str, str] | None = None,
         content: bytes | AsyncIterator[bytes] | None = None,
     ) -> AsyncGenerator[httpx.Response]:
-        """Send a request, and give the answer to a block that reads it.
+        """Send a request, and yield the answer.
 
         Raises:
             StoreError: the server cannot be reached.
-            KagentMemoryError: what the server says went wrong, as the exception it had there.
+            KagentMemoryError: the server's error, as the same exception.
         """
         import httpx
 
@@ -198,7 +195,7 @@ class RemoteMemories(Memories):
     async def _remember(self, verb: Verb, arguments: dict[str, Any]) -> str | None:
         llm = arguments.pop("llm", None)
         name = getattr(llm, "name", llm)
-        # one that the operator does not offer would be refused
+        # the server would refuse any other model
         if name and self.settings.llm is not False and name in self._info["models"]:
             arguments["llm"] = name
         return await self._send(verb, arguments)
@@ -217,7 +214,7 @@ class RemoteMemories(Memories):
         server = Diagnosis("server", "ok", f"{self.location} answers.")
         try:
             return [server, *await self._send(verb, arguments)]
-        except NotFound as error:  # it tells only callers who may see everything
+        except NotFound as error:  # only for callers who may see everything
             return [server, bad("check", error)]
         except KagentMemoryError as error:
             return [bad("server", error)]
@@ -255,28 +252,28 @@ class RemoteMemories(Memories):
 
 
 def _error_of(status: int, problem: str | bytes, location: str) -> KagentMemoryError:
-    """Return the exception that a server's problem, as JSON, stands for."""
+    """Return the exception for a server's problem in JSON."""
     if status in (401, 403):
         return ConfigurationError(
             f"{location} requires a valid token: set KAGENT_MEMORY_TOKEN or token=."
         )
     try:
         told = TypeAdapter(dict[str, Any]).validate_json(problem)
-    except ValueError:  # no server of ours
+    except ValueError:  # not a server of ours
         told = {}
     kind = error_class(str(told.get("type")).rpartition(":")[2])
     return kind(str(told.get("detail") or f"The server {location} answered {status}."))
 
 
 def _request(verb: Verb, arguments: Mapping[str, Any]) -> tuple[str, dict[str, str], bytes | None]:
-    """Return the path, the query and the body by which a server is asked.
+    """Return the path, query and body of a request to the server.
 
     Raises:
-        InvalidInput: an argument holds what JSON cannot hold.
+        InvalidInput: JSON cannot represent an argument.
     """
     held = [getattr(item, "metadata", None) for item in arguments.get("items", ())]
     for metadata in (arguments.get("metadata"), *held):
-        json_text(metadata, "The metadata")  # a time in it would become a text
+        json_text(metadata, "The metadata")  # else a time in it would become a text
     values = verb.written(arguments)
     is_one = isinstance(arguments.get("scope"), Scope)
     query = _named(values.pop("scope")) if is_one else {}
@@ -295,8 +292,8 @@ def _request(verb: Verb, arguments: Mapping[str, Any]) -> tuple[str, dict[str, s
 
 
 def _named(scope: Mapping[str, str]) -> dict[str, str]:
-    """Return the parts of a scope that are named: without a tenant the server takes the caller's,
-    or its own.
+    """Return the named parts of a scope; without a tenant the server takes the caller's, or its
+    own.
     """
     return {name: value for name, value in scope.items() if value}
 
