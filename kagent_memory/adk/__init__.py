@@ -1,1 +1,1 @@
-"""The only room that imports google.*: kagent_memory as a native part of ADK."""
+"""kagent_memory as a native part of ADK. Only this room imports google.*."""

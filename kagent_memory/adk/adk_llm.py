@@ -1,6 +1,4 @@
-"""ADK's models as ours: an answer of the wanted shape from any `BaseLlm`, and a model for a job's
-name.
-"""
+"""Use ADK's models as ours: structured answers from any `BaseLlm`, and models by name."""
 
 from __future__ import annotations
 
@@ -31,7 +29,9 @@ _ERROR_CODE = re.compile(r"[\w-]{1,60}")
 
 
 class AdkLlm(StructuredLlm):
-    """An ADK model that answers with objects; see `CheckedLlm` for its time-out and errors."""
+    """An ADK model that answers with objects of a schema; see `CheckedLlm` for time-out and
+    errors.
+    """
 
     def __init__(self, model: BaseLlm) -> None:
         self.model = model
@@ -64,7 +64,7 @@ class AdkLlm(StructuredLlm):
         return "".join(texts)
 
     def _error(self, problem: str) -> ModelError:
-        """Return the error of a problem that ADK named."""
+        """Return the error for a problem that ADK reports."""
         if problem == types.FinishReason.MAX_TOKENS.name:
             return TruncatedAnswer(f"The model {self.name} was cut off at its output limit.")
         code = problem if _ERROR_CODE.fullmatch(problem) else "an error"
@@ -79,7 +79,7 @@ def at_hand(model: BaseLlm, settings: MemorySettings) -> Llm:
 
 
 def resolve_llm(name: str, settings: MemorySettings) -> Llm | None:
-    """Return the model that ADK's registry knows by this name, or None."""
+    """Return the model of this name in ADK's registry, or None."""
     try:
         model = LLMRegistry.new_llm(name)
     except Exception as error:  # registries and model classes fail in their own ways

@@ -1,4 +1,4 @@
-"""Arguments as models and developers give them, checked; failures are worded for who gave them."""
+"""Check the arguments of models and developers, with errors worded for each of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check_fields(given: object) -> None:
     """Check the fields of a dataclass against their types.
 
     Raises:
-        ConfigurationError: one does not fit; names it and what it takes.
+        ConfigurationError: a field is invalid; the message names it and what it takes.
     """
     kind = type(given)
     for name, takes in get_type_hints(kind, include_extras=True).items():
@@ -38,7 +38,7 @@ def from_yaml(cls: type[Tool], config: ToolArgsConfig | None, config_abs_path: s
 
 @cache
 def arguments_of(function: Callable[..., Any], without: str = "") -> TypeAdapter[dict[str, Any]]:
-    """Return what reads the keyword-only arguments of a function, `without` one of them."""
+    """Return the adapter for the keyword-only arguments of a function, `without` one of them."""
     kinds = get_type_hints(function, include_extras=True)
     fields = {
         name: Required[kinds[name]] if parameter.default is parameter.empty else kinds[name]
@@ -49,10 +49,10 @@ def arguments_of(function: Callable[..., Any], without: str = "") -> TypeAdapter
 
 
 def read(arguments: TypeAdapter[dict[str, Any]], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return given values as arguments.
+    """Return the given values as arguments.
 
     Raises:
-        InvalidInput: one does not fit; names it and what it takes.
+        InvalidInput: a value is invalid; the message names it and what it takes.
     """
     try:
         return arguments.validate_python(given)

@@ -1,6 +1,4 @@
-"""Auto-save: when a session is saved by itself. The decision is pure; the hooks around it break no
-run.
-"""
+"""Auto-save: decide when a session is saved, and do so in hooks that never break a run."""
 
 from __future__ import annotations
 
@@ -35,21 +33,22 @@ COMPACTION_LOOKS = (0.1, 0.2, 0.5, 1, 2, 4, 8, 16, 32)  # seconds between looks,
 
 @dataclass(frozen=True, slots=True)
 class AutoSave:
-    """Policy of when a session saves itself; any one condition is enough, once per crossing.
+    """The policy of auto-save; each condition alone suffices.
 
     Attributes:
-        every_turns: user turns; None: never by turns.
-        every_tool_calls: calls of tools other than memory's; None: never by calls.
-        session_end: when the session ends: its live connection closes, or nobody spoke for
+        every_turns: save after this many user turns; None: never by turns.
+        every_tool_calls: save after this many calls of tools other than memory's; None: never by
+            calls.
+        session_end: save when the session ends: its live connection closes, or nobody speaks for
             `inactivity_minutes`.
-        inactivity_minutes: of silence, after which a session has ended; the timer is kept in the
-            queue, so that it survives a restart. None: no timer.
-        enabled: False saves nothing, and keeps the rest of the policy for when it is True.
-        compaction: when ADK has compacted the session's events: its summary is saved in place of
-            what it covers, without a model.
+        inactivity_minutes: minutes of silence that end a session; the timer is in the queue, so it
+            survives a restart. None: no timer.
+        enabled: False saves nothing and keeps the rest of the policy.
+        compaction: save ADK's summary when it compacts the session, in place of the events that it
+            covers and without a model.
 
     Raises:
-        ConfigurationError: a field does not fit.
+        ConfigurationError: a field is invalid.
     """
 
     every_turns: Count = 5
@@ -66,17 +65,17 @@ class AutoSave:
 
 @dataclass(slots=True)
 class Progress:
-    """Progress of one policy through one session in this process.
+    """The progress of one policy through one session in this process.
 
     Hooks fire again when an invocation is resumed, and sessions may be loaded truncated, so turns
-    and calls are counted here. What a session shows when it is first seen counts as saved before.
+    and calls are counted here. Events that a session has when it is first seen count as saved.
 
     Attributes:
         seen: its turns and calls so far.
-        invocation: the last one, with its own turns and calls.
-        saved: the id of the last event that was saved.
+        invocation: the last invocation, with its own turns and calls.
+        saved: the id of the last saved event.
         armed: the id of the last event that waits for the session's end.
-        compacted_until: the end of the last compaction that was saved, epoch seconds.
+        compacted_until: the end of the last saved compaction, in epoch seconds.
     """
 
     seen: Counter[str] = field(default_factory=Counter[str])
@@ -86,7 +85,9 @@ class Progress:
     compacted_until: float = 0.0
 
     def advance(self, policy: AutoSave, invocation_id: str, events: Sequence[Event]) -> bool:
-        """Count up to the end of an invocation; True if that crossed a threshold of the policy."""
+        """Count up to the end of an invocation; return True if that reached a threshold of the
+        policy.
+        """
         shown = _counted(events)
         own = _counted([event for event in events if event.invocation_id == invocation_id])
         last, counted = self.invocation
@@ -109,8 +110,8 @@ def _counted(events: Sequence[Event]) -> Counter[str]:
 
 
 def behind(mark: str, events: Sequence[Event]) -> Sequence[Event]:
-    """Return the events behind the one with this id; all where one of these changes earlier ones,
-    as a rewind or a compaction does.
+    """Return the events after the one with this id; all events if one of these changes earlier
+    ones, as a rewind or a compaction does.
     """
     ids = [event.id for event in events]
     new = events[ids.index(mark) + 1 :] if mark in ids else events
@@ -138,8 +139,8 @@ def compacted(events: Sequence[Event]) -> tuple[list[Event], float]:
 async def save_if_due(context: InvocationContext, policy: AutoSave) -> None:
     """Save what is due after an invocation, and arm the session's timer.
 
-    It raises nothing and takes no longer than some seconds; what was begun is finished in the
-    background. A run off the record is not saved.
+    Never raises, and returns within some seconds; work that has begun ends in the background. A run
+    off the record is not saved.
     """
     service = context.memory_service
     if not (
@@ -189,7 +190,7 @@ async def _save(context: InvocationContext, service: KagentMemoryService, policy
 async def _save_compacted(
     service: KagentMemoryService, session: Session, progress: Progress
 ) -> None:
-    """Save what ADK has compacted of a session, and nothing else: that needs no model."""
+    """Save only what ADK has compacted of a session, which needs no model."""
     covered, until = compacted(recorded(session.events, session.state))
     if until > progress.compacted_until:
         await service.remember(session.model_copy(update={"events": covered}), compaction=True)
@@ -199,12 +200,12 @@ async def _save_compacted(
 def _await_compaction(
     service: KagentMemoryService, session: Session, progress: Progress, shown: int
 ) -> None:
-    """Save the compaction that ADK makes once the last hook of a run has returned.
+    """Save the compaction that ADK makes after the last hook of a run.
 
     Args:
-        service: the run's; looks at once when it is drained or closed.
-        session: the live object, which ADK adds the compaction to.
-        progress: of the session.
+        service: the run's service, which triggers this at once when drained or closed.
+        session: the live session, to which ADK adds the compaction.
+        progress: the progress of the session.
         shown: the number of events that the hook saw.
     """
     context = copy_context()  # of the run: it names the tenant
@@ -236,7 +237,7 @@ def _await_compaction(
 
 
 def model_at_hand(agent: object) -> BaseLlm | None:
-    """Return the model of an agent, else of the first agent below it that has one."""
+    """Return the model of an agent, or of the first agent below it that has one."""
     if isinstance(agent, LlmAgent):
         try:
             return agent.canonical_model
@@ -251,14 +252,14 @@ def model_at_hand(agent: object) -> BaseLlm | None:
 class AutoSaveCallback:
     """An after-agent callback that saves sessions by a policy.
 
-    On ADK 2.x the callback of a root agent is skipped when it transfers to another; `MemoryPlugin`
-    is not.
+    ADK 2.x skips the callback of a root agent that transfers to another; it does not skip
+    `MemoryPlugin`.
     """
 
     policy: AutoSave
 
     async def __call__(self, callback_context: CallbackContext) -> None:
-        """Save what is due; it never raises."""
+        """Save what is due; never raise."""
         await save_if_due(callback_context.get_invocation_context(), self.policy)
 
 

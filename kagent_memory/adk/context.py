@@ -1,4 +1,4 @@
-"""From an agent's context to its memories, and to the person who decides about them."""
+"""Get from an agent's context to its memories, and to the person who decides about them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DECLINED = {"status": "declined", "message": "Nothing was changed: the user did 
 def service_of(
     context: Context, explicit: KagentMemoryService | None = None
 ) -> KagentMemoryService | None:
-    """Return the given service, else the run's; None for a service of others.
+    """Return the given service, or else the run's; None if that is not ours.
 
     AgentTool gives its runs a throw-away service of ADK's.
     """
@@ -38,7 +38,7 @@ def service_of(
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run of an agent, and the memory that it uses."""
+    """A run of an agent with its memory."""
 
     service: KagentMemoryService
     context: Context
@@ -54,11 +54,11 @@ class Run:
         return self.service.scope(self.context.session.app_name, self.context.session.user_id)
 
     async def find(self, query: str, *, budget_tokens: int, **options: Any) -> list[Entry]:
-        """Return the memories that answer a query, as a model reads them.
+        """Return the memories that answer a query, in the form for a model.
 
         Args:
-            query: what for.
-            budget_tokens: of all of them; a memory that alone is longer is cut.
+            query: the query.
+            budget_tokens: the most tokens of all of them; a single longer memory is cut.
             **options: further arguments of `Memories.recall`.
         """
         session = self.context.session
@@ -74,7 +74,7 @@ def ask_person(context: Context, question: str, memories: Sequence[Entry]) -> di
     this.
 
     Raises:
-        InvalidInput: what they agreed to was something else.
+        InvalidInput: they agreed to something else.
     """
     lines = [f"{memory_line(memory)} ({memory['id']})" for memory in memories]
     hint = "\n".join([question, *lines])

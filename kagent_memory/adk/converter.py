@@ -1,4 +1,4 @@
-"""Between ADK and us: events become messages, entries become facts, hits become entries."""
+"""Convert between ADK and us: events to messages, entries to facts, hits to entries."""
 
 from __future__ import annotations
 
@@ -55,16 +55,17 @@ MAX_NAME_CHARS, MAX_URI_CHARS = 200, 2_000
 
 
 def messages(events: Sequence[Event], prefetched: Iterable[str] = ()) -> list[Message]:
-    """Return what was said in these events, in order; first of all a message without text for each
-    event that was rewound: it says nothing any more, wherever it waits.
+    """Return what was said in these events, in order, after an empty message for each rewound
+    event, which withdraws it wherever it waits.
 
-    Left out: thoughts, partials, calls, code and credentials. Of files their names and URIs are
-    kept. Answers of memory tools are not text: they go to `recalled`. The last message carries all
-    that memory put into the conversation so far, since an echo may come turns after its source. A
-    compaction is as trusted as what it covers: of a tool's output it is the tool's.
+    Thoughts, partial events, calls, code and credentials are left out. Of files only names and URIs
+    are kept. Answers of memory tools are no text but `recalled`. The last message carries
+    everything that memory has put into the conversation so far, because an echo may come turns
+    after its source. A compaction is as trusted as what it covers: if that includes a tool's
+    output, it is the tool's.
 
     Args:
-        events: of one session, oldest first. One that cannot be read is left out with a warning.
+        events: events of one session, oldest first. Unreadable ones are left out with a warning.
         prefetched: texts that prefetch put before the model; they leave no event.
     """
     live = live_events(events)
@@ -90,7 +91,7 @@ def messages(events: Sequence[Event], prefetched: Iterable[str] = ()) -> list[Me
 
 
 def live_events(events: Sequence[Event]) -> list[Event]:
-    """Return the events without partial ones and without what a rewind took back."""
+    """Return the events without partial and rewound ones."""
     first: dict[str, int] = {}
     for place, event in enumerate(events):
         first.setdefault(event.invocation_id, place)
@@ -115,7 +116,9 @@ def _has_output(event: Event) -> bool:
 
 
 def is_user_turn(event: Event) -> bool:
-    """Return True if a person spoke: no compaction, no tool's or form's answer or agent's order."""
+    """Return True if a person spoke: not a compaction, an answer of a tool or form, or an agent's
+    order.
+    """
     if event.author != "user" or event.actions.compaction or event.isolation_scope:
         return False
     if event.input_transcription and event.input_transcription.text:
@@ -127,7 +130,7 @@ def is_user_turn(event: Event) -> bool:
 
 
 def text_of(content: types.Content | None, between: str = "\n") -> str:
-    """Return the spoken text of a content: all text parts, without thoughts."""
+    """Return the spoken text of a content: all text parts without thoughts."""
     parts = (content.parts if content else None) or []
     return between.join(part.text for part in parts if part.text and not part.thought)
 
@@ -162,7 +165,7 @@ def _read(event: Event, outputs: Sequence[float]) -> list[Message]:
 
 
 def _answered(name: str, answer: types.FunctionResponse) -> tuple[str, tuple[str, ...]]:
-    """Return what a tool's answer says, and the texts of memories in it."""
+    """Return the text of a tool's answer, and the texts of memories in it."""
     response = plain(answer.response or {})
     if name in UNSPOKEN_TOOLS:
         return "", ()
@@ -186,8 +189,8 @@ def _spoken(part: types.Part) -> Iterator[str]:
 def attached(
     parts: Iterable[types.Part | types.FunctionResponsePart], *, named: bool = False
 ) -> Iterator[str]:
-    """Yield a line for each file: its name, URI and kind; `named`: only for those that have one of
-    the first two.
+    """Yield a line for each file with its name, URI and type; `named`: only for files with a name
+    or URI.
     """
     for part in parts:
         for file in (part.inline_data, part.file_data):
@@ -201,7 +204,7 @@ def attached(
 
 
 def _texts(value: Any, key: str = "") -> Iterator[str]:
-    """Yield the memories' texts in a memory tool's answer, ADK's own tools included."""
+    """Yield the texts of memories in a memory tool's answer, ADK's own tools included."""
     if isinstance(value, str):
         if key in ("text", "content", "said") and value.strip():
             yield value
@@ -214,8 +217,8 @@ def _texts(value: Any, key: str = "") -> Iterator[str]:
 
 
 def plain(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tool's answer as JSON has it: models by their fields, bytes by their number, other
-    objects by their text.
+    """Return a tool's answer as JSON values: models by fields, bytes by length, other objects by
+    text.
     """
     return json.loads(json.dumps(value, skipkeys=True, default=_jsonable))
 
@@ -230,7 +233,7 @@ def _jsonable(value: object) -> Any:
 
 
 def to_entry(hit: Hit) -> MemoryEntry:
-    """Return the hit as ADK knows it, with the time when it happened, else when it was stored."""
+    """Return the hit as ADK's entry, with the time it happened or else was stored."""
     memory = hit.memory
     return MemoryEntry(
         id=memory.id,
@@ -242,10 +245,10 @@ def to_entry(hit: Hit) -> MemoryEntry:
 
 
 def to_fact(entry: MemoryEntry, call: Mapping[str, Any]) -> Fact:
-    """Convert an entry to a fact; its own metadata wins over the fields that its call sets.
+    """Convert an entry to a fact; the entry's own metadata wins over that of the call.
 
     Raises:
-        InvalidInput: its time or its `ttl` does not fit.
+        InvalidInput: its time or its `ttl` is invalid.
     """
     files = attached(entry.content.parts or (), named=True)
     text = "\n".join(filter(None, (text_of(entry.content), *files)))
@@ -267,11 +270,10 @@ def to_fact(entry: MemoryEntry, call: Mapping[str, Any]) -> Fact:
 
 
 def to_fields(custom_metadata: Mapping[str, object] | None) -> dict[str, Any]:
-    """Return the fields of a fact that custom metadata sets, as it has them; all other keys are its
-    `metadata`.
+    """Return the fields of a fact that custom metadata sets; all other keys become its `metadata`.
 
     Raises:
-        InvalidInput: its `ttl` does not fit.
+        InvalidInput: its `ttl` is invalid.
     """
     metadata: dict[str, Any] = dict(custom_metadata or {})
     fields = {"metadata": metadata, "ttl_days": _days(metadata.pop("ttl", None))}
@@ -283,7 +285,7 @@ def to_fields(custom_metadata: Mapping[str, object] | None) -> dict[str, Any]:
 
 
 def _days(ttl: object) -> int | None:
-    """Return the days of a `ttl`, which others give in seconds as text; None of None."""
+    """Return the days of a `ttl` in seconds as text ("6000s"); None for None."""
     match = _SECONDS.match(ttl) if isinstance(ttl, str) else None
     days = math.ceil(float(match[1]) / 86_400) if match else None
     if ttl is not None and not days:

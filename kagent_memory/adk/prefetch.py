@@ -1,5 +1,5 @@
-"""Putting what memory knows before the model, unasked: one recall an invocation, fenced, before the
-current turn.
+"""Put memories before the model unasked: one recall per invocation, fenced, before the current
+turn.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ NO_TOOLS = Filter(origins=tuple(origin for origin in ORIGINS if origin != "tool"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prefetch:
-    """Settings of prefetch: how often it searches and how much it puts before the model.
+    """The settings of prefetch.
 
     Attributes:
-        every_turn: on every user message; otherwise once a session and process, for the first
-            message that memories fit.
-        limit: memories at most; None: the service's setting.
-        budget_tokens: of all of them together, in tokens of 4 ASCII characters or 1 other.
-        tool_memories: also what tools said, which is the easiest way to smuggle something in.
-        timeout_seconds: a turn waits no longer for memory. The search knows it, and goes by words
-            in time when the embedder does not answer.
+        every_turn: True to search for every user message; otherwise once per session and process,
+            for the first message that memories fit.
+        limit: the most memories; None: the setting `search_limit`.
+        budget_tokens: the most tokens of all memories, at 4 ASCII characters or 1 other per token.
+        tool_memories: True to include what tools said, which is the easiest way for an injection.
+        timeout_seconds: the most that a turn waits for memory; the search falls back to keywords if
+            the embedder does not answer in time.
 
     Raises:
-        ConfigurationError: a field does not fit.
+        ConfigurationError: a field is invalid.
     """
 
     every_turn: bool = False
@@ -137,9 +137,9 @@ def _asked(content: types.Content | None) -> str:
 
 
 def insert_before(contents: list[types.Content], block: str, turn: types.Content) -> None:
-    """Insert the block before the current turn, where no earlier part of the request changes.
+    """Insert the block before the current turn, without changing earlier parts of the request.
 
-    A turn that ADK rewrote on the way is taken to be the last user content that answers no tool.
+    A turn that ADK rewrote on the way is the last user content that answers no tool.
     """
     places = [place for place, content in enumerate(contents) if content == turn]
     places = places or [place for place, content in enumerate(contents) if _is_spoken(content)]
@@ -153,15 +153,15 @@ def _is_spoken(content: types.Content) -> bool:
 
 
 class PrefetchMemoryTool(BaseTool):
-    """Put what memory knows before the model once a session, on the first user message that
-    memories fit; never offered as a function.
+    """Put memories before the model once per session, at the first user message that memories fit;
+    it is never offered as a function.
 
     Args:
-        memory_service: for use inside AgentTool; None: the run's.
+        memory_service: the service, for use inside AgentTool; None: the run's.
         **options: `limit`, `budget_tokens`, `tool_memories` and `timeout_seconds` of `Prefetch`.
 
     Raises:
-        ConfigurationError: a number does not fit.
+        ConfigurationError: an option is invalid.
     """
 
     every_turn = False
@@ -180,11 +180,11 @@ class PrefetchMemoryTool(BaseTool):
     async def process_llm_request(
         self, *, tool_context: ToolContext, llm_request: LlmRequest
     ) -> None:
-        """Insert the block of this invocation; it never raises."""
+        """Insert the block of this invocation; never raise."""
         await self.prefetch.insert(tool_context, llm_request, self.memory_service)
 
 
 class PreloadMemoryTool(PrefetchMemoryTool):
-    """PrefetchMemoryTool on every user message."""
+    """A PrefetchMemoryTool that searches for every user message."""
 
     every_turn = True

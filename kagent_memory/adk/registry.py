@@ -1,4 +1,4 @@
-"""ADK's command line: our URI schemes for `--memory_service_uri`."""
+"""Our URI schemes for `--memory_service_uri` of ADK's command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SCHEMES = ("kagent", *STORES, *(f"kagent+{store}" for store in STORES))
 
 
 def register() -> None:
-    """Teach ADK's service registry our schemes, in this process; doing it again is harmless."""
+    """Add our schemes to ADK's service registry in this process; repeating it is harmless."""
     registry = get_service_registry()
     for scheme in SCHEMES:
         registry.register_memory_service(scheme, _made)
@@ -24,7 +24,7 @@ def _made(uri: str, **_: Any) -> KagentMemoryService:
 
 
 def main() -> None:
-    """`kagent-memory-adk …`: ADK's own command line, which knows our schemes."""
+    """Run `kagent-memory-adk …`: ADK's own command line with our schemes."""
     # fastapi and more: only for the command line
     from google.adk.cli.cli_tools_click import main as adk
 

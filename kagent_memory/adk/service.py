@@ -1,4 +1,4 @@
-"""`KagentMemoryService`: memory as ADK knows it, called from any event loop."""
+"""`KagentMemoryService`: ADK's memory service, callable from any event loop."""
 
 from __future__ import annotations
 
@@ -51,34 +51,33 @@ _PARTS = frozenset(
 class KagentMemoryService(BaseMemoryService):
     """Long-term memory for ADK agents, in a libSQL file or in Postgres.
 
-    Nothing is opened before the first use, so what is wrong with the store or the embedder shows
-    there: every verb raises ConfigurationError when it cannot be opened as it is set, and
-    StoreError when it is away. "Unavailable" is never answered as "nothing found". `async with`
-    closes it at the end, and so does a plain `with`; `memories` are its verbs, and `sync` the same
-    as plain methods.
+    The constructor does no I/O. The first use opens the store, so every verb raises
+    ConfigurationError if it cannot be opened as configured, and StoreError if it is unavailable,
+    which is never reported as "nothing found". `async with` and `with` close the service;
+    `memories` has its verbs for any event loop, and `sync` the same without `await`.
 
     Args:
-        uri: which store; None: KAGENT_MEMORY_URI, MEMORY_BACKEND/DATABASE_URL, or memory.db in the
+        uri: the store; None: KAGENT_MEMORY_URI, MEMORY_BACKEND/DATABASE_URL, or memory.db in the
             working directory. `kagent:///file.db` is a libSQL file too.
         embedding: None (keyword search), a LiteLLM model name, an `EmbeddingConfig`, or any object
             with `embed`.
         llm: None (the agent's own model, for auto-save only), False (never), a LiteLLM model name,
             an ADK model, or any object with `complete`.
-        summary: how transcripts become facts: `LlmSummary`, `CompactionAwareSummary`,
-            `PassthroughSummary`, or any object with `facts`; None: by the model where there is one,
-            else turns as they are.
-        settings: instead of the environment's variables.
-        scope_of: (app_name, user_id) → whose memories these are; default `Scope(settings.tenant,
-            user_id, app_name)`, with the tenant of `with tenant(…)` where the application says so.
-            A pair of a list and a scope, `([own, team], own)`, is what is read and where is
-            written.
-        agents_dir: what ADK's command line passes; relative files are relative to the working
-            directory all the same.
+        summary: turns transcripts into facts: `LlmSummary`, `CompactionAwareSummary`,
+            `PassthroughSummary`, or any object with `facts`; None: the model if there is one,
+            otherwise turns are stored as they are.
+        settings: used instead of the environment variables.
+        scope_of: maps (app_name, user_id) to the scope of the memories; default:
+            `Scope(settings.tenant, user_id, app_name)`, with the tenant of `with tenant(…)` if the
+            application uses it. A pair of a list and a scope, `([own, team], own)`, gives the
+            scopes to read and the one to write.
+        agents_dir: passed by ADK's command line; relative files stay relative to the working
+            directory.
         **options: fields of `MemorySettings`, and `rerank`, `gate`, `rank`, `importance_weights`,
-            `redact`, `clock` of `Memories.open`; `pool` as a function that makes one.
+            `redact` and `clock` of `Memories.open`; `pool` as a function that makes one.
 
     Raises:
-        ConfigurationError: a setting does not fit.
+        ConfigurationError: a setting is invalid.
     """
 
     def __init__(
@@ -147,31 +146,31 @@ class KagentMemoryService(BaseMemoryService):
 
     @property
     def memories(self) -> Memories:
-        """Return the same verbs as `Memories`, for any event loop."""
+        """Return the verbs for use from any event loop."""
         return ThreadsafeMemories(self._thread)
 
     @property
     def sync(self) -> SyncMemories:
-        """Return the same verbs without `await`, for programs that have no event loop:
+        """Return the verbs without `await`, for programs without an event loop:
         `memory.sync.add(…)`.
         """
         return SyncMemories(self._thread)
 
     def scope(self, app_name: str, user_id: str) -> Scope:
-        """Return the scope that a user's memories of an app are written to: of the tenant that
-        `with tenant(…)` names, else of the setting's.
+        """Return the scope to which a user's memories of an app are written, in the tenant of `with
+        tenant(…)` or else of the setting.
 
         Raises:
-            ConfigurationError: `scope_of` gave something else than it may, or a scope of another
-                tenant than the run's.
+            ConfigurationError: `scope_of` returned something invalid, or a scope of another tenant
+                than the run's.
         """
         return self.scopes(app_name, user_id)[1]
 
     def scopes(self, app_name: str, user_id: str) -> tuple[Sequence[Scope], Scope]:
-        """Return the scopes that are searched for a user of an app, and the one that is written.
+        """Return the scopes to search for a user of an app, and the one to write.
 
         Raises:
-            ConfigurationError: as `scope`.
+            ConfigurationError: as for `scope`.
         """
         named = current_tenant()
         if self._scope_of is None:
@@ -199,7 +198,7 @@ class KagentMemoryService(BaseMemoryService):
         return reading, writing
 
     def state(self, session: Session) -> SessionState:
-        """Return what this process knows of a session: the same for every object that stands for
+        """Return what this process knows of a session, the same for every object that represents
         it.
         """
         key = current_tenant(), session.app_name, session.user_id, session.id
@@ -210,13 +209,13 @@ class KagentMemoryService(BaseMemoryService):
 
     @override
     async def add_session_to_memory(self, session: Session) -> None:
-        """Queue what is new of a session, and return when that is durable.
+        """Queue the new events of a session, and return when they are durable.
 
         Args:
-            session: as it is now, with its events; adding it again adds only what is new.
+            session: the session with its events; adding it again adds only new ones.
 
         Raises:
-            StoreError: it could not be queued.
+            StoreError: the events could not be queued.
         """
         await self.remember(session)
 
@@ -230,19 +229,19 @@ class KagentMemoryService(BaseMemoryService):
         session_id: str | None = None,
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Queue some events, and return when that is durable; events taken in before add nothing.
+        """Queue events, and return when they are durable; ingested events are skipped.
 
         Args:
-            app_name: the app's name.
-            user_id: whose memories these become, in that app.
-            events: the whole session's or some of it, oldest first.
-            session_id: the session that they are of.
-            custom_metadata: for all that these events become, as `add_memory` understands it; its
-                `session_id` when the argument is left out.
+            app_name: the name of the app.
+            user_id: the user whose memories these become.
+            events: all or some events of the session, oldest first.
+            session_id: the session of the events.
+            custom_metadata: metadata for all resulting memories, as in `add_memory`; its
+                `session_id` is used if the argument is missing.
 
         Raises:
-            InvalidInput: the metadata does not fit.
-            StoreError: they could not be queued.
+            InvalidInput: the metadata is invalid.
+            StoreError: the events could not be queued.
         """
         fields = to_fields(custom_metadata)
         own = fields.pop("session_id", "")
@@ -261,21 +260,21 @@ class KagentMemoryService(BaseMemoryService):
         """Store memories as given, all or none, and return when they are durable.
 
         Args:
-            app_name: the app's name.
-            user_id: whose memories these become, in that app.
-            memories: a text each; `timestamp` (ISO 8601; UTC when it names no zone) is when it
-                happened.
-            custom_metadata: for all of them; an entry's own wins. Understood are `session_id`,
-                `ttl_days` (0: for ever) or `ttl` ("6000s", rounded up to days), `type`, `topics`,
-                `tags`, `importance` (0 to 1), `pinned` and `origin`: they become the memory's own,
-                which `memories.get` shows. Every other key is stored and comes back from a search
+            app_name: the name of the app.
+            user_id: the user whose memories these become.
+            memories: entries with a text each; `timestamp` (ISO 8601, UTC without a zone) is when
+                it happened.
+            custom_metadata: metadata for all of them; an entry's own wins. `session_id`, `ttl_days`
+                (0: forever) or `ttl` ("6000s", rounded up to days), `type`, `topics`, `tags`,
+                `importance` (0 to 1), `pinned` and `origin` become fields of the memory, which
+                `memories.get` returns. Every other key is stored and comes back from a search
                 unchanged.
 
         Raises:
-            InvalidInput: one of them does not fit.
-            ModelError: the embedder answered nonsense; an unavailable one is not an error, its
-                vectors come later.
-            StoreError: they could not be stored.
+            InvalidInput: an entry or the metadata is invalid.
+            ModelError: the embedder gave an unusable answer; an unavailable one is no error, since
+                vectors are added later.
+            StoreError: the memories could not be stored.
         """
         fields = to_fields(custom_metadata)
         facts = [to_fact(entry, fields) for entry in memories]
@@ -285,16 +284,16 @@ class KagentMemoryService(BaseMemoryService):
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str
     ) -> SearchMemoryResponse:
-        """Return the memories that answer the query, best first; as many as `search_limit` says,
-        narrowed by `search_*`.
+        """Return the memories that answer the query, best first, at most `search_limit`, narrowed
+        by `search_*`.
 
         Args:
-            app_name: the app's name.
-            user_id: whose memories of that app are searched.
-            query: a question or some words.
+            app_name: the name of the app.
+            user_id: the user whose memories to search.
+            query: a question or keywords.
 
         Raises:
-            InvalidInput: the query holds what no text may hold.
+            InvalidInput: the query contains characters that no text may contain.
             StoreError: memory is unavailable, which is not the same as nothing found.
         """
         recall = self.memories.recall(self.scopes(app_name, user_id)[0], query)
@@ -305,13 +304,13 @@ class KagentMemoryService(BaseMemoryService):
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None
     ) -> None:
-        """Erase one memory for good; without an id nothing.
+        """Erase one memory for good; without an id erase nothing.
 
         Args:
-            app_name: the app's name.
-            user_id: whose memory of that app it is.
-            memory_id: the `id` of an entry that a search gave; adding its session again does not
-                bring it back.
+            app_name: the name of the app.
+            user_id: the user whose memory it is.
+            memory_id: the `id` of an entry from a search; adding its session again does not bring
+                it back.
 
         Raises:
             NotFound: this user of this app has no such memory.
@@ -327,17 +326,17 @@ class KagentMemoryService(BaseMemoryService):
     async def delete_session(
         self, session_service: BaseSessionService, *, app_name: str, user_id: str, session_id: str
     ) -> tuple[str, ...]:
-        """Delete a session where ADK keeps it, and then all that memory learnt from it, what is
-        queued of it too.
+        """Delete a session from ADK's session service, then everything that memory learned from it,
+        with its queued work.
 
-        Adding the session's events again does not bring them back. When memory is unavailable the
-        same call goes on.
+        Adding the session's events again does not bring them back. If memory is unavailable, repeat
+        the call to continue.
 
         Args:
-            session_service: the one that keeps the session; it may be deleted there already.
-            app_name: the app's name.
-            user_id: whose session it is.
-            session_id: of the session.
+            session_service: the service that keeps the session, which may be deleted there already.
+            app_name: the name of the app.
+            user_id: the user of the session.
+            session_id: the id of the session.
 
         Returns:
             The ids of the erased memories.
@@ -361,23 +360,22 @@ class KagentMemoryService(BaseMemoryService):
         end_after_minutes: float | None = None,
         compaction: bool = False,
     ) -> bool:
-        """Queue what is new of a session, and (re)arm its inactivity timer; durable when it
-        returns.
+        """Queue the new events of a session, and (re)arm its inactivity timer; durable on return.
 
         Args:
-            session: as it is now; may be the live object.
-            llm: the agent's own model, for extraction where none is configured.
+            session: the session, possibly the live object.
+            llm: the agent's own model, for extraction if none is configured.
             save: False only arms the timer.
-            end_after_minutes: after so many minutes without another call the session counts as
-                ended; None: never.
-            compaction: uses the summaries that ADK's compaction made; a model is asked for the rest
-                only.
+            end_after_minutes: minutes without another call after which the session counts as ended;
+                None: never.
+            compaction: use the summaries of ADK's compaction, and ask the model only about the
+                rest.
 
         Returns:
-            Whether there was something new to save.
+            True if there was something new to save.
 
         Raises:
-            StoreError: it could not be queued.
+            StoreError: the events could not be queued.
         """
         events = recorded(session.events, session.state)
         if session.events and not events:
@@ -407,7 +405,7 @@ class KagentMemoryService(BaseMemoryService):
         fields: Mapping[str, Any],
         **options: Any,
     ) -> str | None:
-        """Queue what events say, with fields for all that they become; see `Memories.remember`."""
+        """Queue events with fields for all resulting memories; see `Memories.remember`."""
 
         async def queue(memories: Memories) -> str | None:
             weight = EVENT_WEIGHT * len(events)
@@ -419,27 +417,25 @@ class KagentMemoryService(BaseMemoryService):
         return await self._thread.run(queue, finish=True)
 
     async def end_session(self, session: Session, *, llm: BaseLlm | None = None) -> None:
-        """Say that a session is over: its tail is queued now, and its timer is done with.
+        """End a session: queue its remaining events now, and drop its timer.
 
         Args:
-            session: as it is now.
-            llm: the agent's own model, for extraction where none is configured.
+            session: the session.
+            llm: the agent's own model, for extraction if none is configured.
 
         Raises:
-            StoreError: it could not be queued.
+            StoreError: the events could not be queued.
         """
         await self.remember(session, llm=llm, save=False, end_after_minutes=0)
 
     async def drain(self, timeout: float = 30.0) -> bool:  # noqa: ASYNC109 part of the contract
-        """Wait until every accepted job of this store is done, those first that are still being
-        handed over.
+        """Wait until every accepted job of this store is done, including those being queued.
 
         Args:
-            timeout: seconds to wait at most.
+            timeout: the most seconds to wait.
 
         Returns:
-            True when none is open; False when `timeout` seconds pass first, or the store cannot be
-            reached.
+            True if no job is open; False if `timeout` passes first or the store is unavailable.
         """
 
         async def drain(memories: Memories) -> bool:
@@ -453,7 +449,7 @@ class KagentMemoryService(BaseMemoryService):
             return False
 
     async def close(self) -> None:
-        """Drain within a bound and release everything; the next call opens again."""
+        """Drain within a limit and release everything; the next call opens again."""
         await self._look()
         await self._thread.close()
 

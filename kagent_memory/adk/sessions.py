@@ -1,4 +1,4 @@
-"""Sessions: whether memory keeps them, and what this process knows of each."""
+"""Sessions: whether memory records them, and what this process knows of each."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def mode_of(context: InvocationContext) -> MemoryMode:
 def recorded(events: Sequence[Event], state: Mapping[str, Any] | None = None) -> list[Event]:
     """Return the events that may be saved.
 
-    An invocation is left out as a whole when any of its events is off the record, and so is a
-    compaction that covers one: its summary repeats it.
+    An invocation with any event off the record is left out as a whole, and so is a compaction that
+    covers one, since its summary repeats it.
 
     Args:
-        events: of one session, oldest first; ADK notes on each how its run was marked.
-        state: the session's state as it is now.
+        events: events of one session, oldest first; ADK notes on each how its run was marked.
+        state: the current state of the session.
     """
     changes = [delta for event in events if MEMORY_KEY in (delta := event.actions.state_delta)]
     mode = _mode_in(state)
@@ -67,13 +67,13 @@ def _mode_in(values: Mapping[str, Any] | None) -> MemoryMode:
 
 @dataclass(slots=True)
 class SessionState:
-    """State of one session in this process.
+    """The state of one session in this process.
 
     Attributes:
         recalled: the last texts that memory put before the model.
         progress: how far each policy of auto-save has followed it.
-        prefetched: by each policy of prefetch the invocation that searched last, and what it put
-            before the model.
+        prefetched: for each policy of prefetch, the last invocation that searched and the block
+            that it put before the model.
     """
 
     recalled: tuple[str, ...] = ()

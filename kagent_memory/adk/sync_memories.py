@@ -1,5 +1,5 @@
-"""The verbs of a service's memories from outside its thread: awaited from any event loop, or as
-plain methods.
+"""The verbs of a service's memories from outside its thread: awaited on any event loop, or
+blocking.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ Take: TypeAlias = Callable[[Memories], Coroutine[Any, Any, str]]
 
 
 class ThreadsafeMemories(Memories):
-    """`service.memories`: every verb, callable from any event loop; it runs on the service's
-    own.
-    """
+    """`service.memories`: every verb, callable from any event loop and run on the service's own."""
 
     def __init__(self, thread: LoopThread[Memories]) -> None:
         self._thread = thread
@@ -43,14 +41,14 @@ class ThreadsafeMemories(Memories):
 
     @override
     async def close(self) -> None:
-        """Close the service: it drains within a bound, and the next call opens it again."""
+        """Close the service: it drains within a limit, and the next call opens it again."""
         await self._thread.close()
 
 
 def _next_line(verb: Verb, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Take:
-    """Return what takes the next line of a verb where the memories are; "" at the end.
+    """Return the function that gets the next line of a verb, "" at the end.
 
-    A generator that is not taken to its end is closed by its loop once nobody holds it.
+    A generator that is not read to its end is closed by its loop once nobody holds it.
     """
     begun: list[AsyncGenerator[str]] = []
 
@@ -65,7 +63,7 @@ def _next_line(verb: Verb, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> 
 def _blocking(
     method: Callable[Concatenate[Memories, Params], Coroutine[Any, Any, Result]],
 ) -> Callable[Concatenate[SyncMemories, Params], Result]:
-    """Return a verb as a method that blocks, with its signature and docstring."""
+    """Return a verb as a blocking method, with its signature and docstring."""
     verb: Verb = vars(method)["verb"]
 
     @functools.wraps(method)
@@ -78,7 +76,7 @@ def _blocking(
 def _blocking_lines(
     method: Callable[Concatenate[Memories, Params], AsyncGenerator[str]],
 ) -> Callable[Concatenate[SyncMemories, Params], Iterator[str]]:
-    """Return a verb that gives lines as a method that blocks for each."""
+    """Return a verb that yields lines as a generator that blocks for each."""
     verb: Verb = vars(method)["verb"]
 
     @functools.wraps(method)
@@ -91,13 +89,13 @@ def _blocking_lines(
 
 
 class SyncMemories:
-    """`service.sync`: every verb of `Memories`, with the same arguments, answers and errors,
-    without `await`.
+    """`service.sync`: every verb of `Memories` with the same arguments, answers and errors, without
+    `await`.
 
-    A call runs on the service's own event loop while the calling thread waits; one that is
-    interrupted (Ctrl-C) is finished there all the same. Any thread may call, also one whose event
-    loop is running, which stands still meanwhile: async code awaits `service.memories` instead. On
-    the service's own loop, where a user's `embed` and `complete` run, a call is a RuntimeError.
+    A call runs on the service's own event loop while the calling thread waits, and is finished
+    there even if it is interrupted (Ctrl-C). Any thread may call, also one with a running event
+    loop, which is blocked meanwhile: async code should await `service.memories` instead. On the
+    service's own loop, where a user's `embed` and `complete` run, a call raises RuntimeError.
     """
 
     def __init__(self, thread: LoopThread[Memories]) -> None:

@@ -1,7 +1,6 @@
-"""The memory tools: what a model may do, with plain answers; whose memories they are is never the
-model's choice.
+"""The memory tools: actions of a model, with plain answers. The scope is never the model's choice.
 
-The keyword arguments of a tool's `answer` are what it declares to the model.
+The keyword arguments of a tool's `answer` are those that it declares to the model.
 """
 
 from __future__ import annotations
@@ -73,10 +72,10 @@ class _MemoryTool(BaseTool):
     """A tool that a model calls with plain arguments and that answers with a plain dict.
 
     Args:
-        name: what the model calls it.
-        description: what the model reads of it.
-        memory_service: for use inside AgentTool; None: the run's.
-        undeclared: an argument of `answer` that the model is not told of.
+        name: its name for the model.
+        description: its description for the model.
+        memory_service: the service, for use inside AgentTool; None: the run's.
+        undeclared: an argument of `answer` that is not declared to the model.
     """
 
     changes_memory = True
@@ -107,7 +106,7 @@ class _MemoryTool(BaseTool):
 
     @override
     async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> dict[str, Any]:
-        """Return the tool's answer; it never raises."""
+        """Return the tool's answer; never raise."""
         service = service_of(tool_context, self.memory_service)
         if service is None:
             return NO_SERVICE
@@ -124,15 +123,15 @@ class _MemoryTool(BaseTool):
 
 
 class SaveMemoryTool(_MemoryTool):
-    """`save_memory(content, replaces=None)`: the model's own decision to remember something.
+    """`save_memory(content, replaces=None)`: let the model save a memory.
 
     Args:
-        memory_service: for use inside AgentTool; None: the run's.
-        ttl_days: days that what it saves lives; 0: for ever; None: the service's setting.
-        tags: labels on everything it saves.
+        memory_service: the service, for use inside AgentTool; None: the run's.
+        ttl_days: days until what it saves expires; 0: never; None: the setting.
+        tags: labels for everything it saves.
 
     Raises:
-        ConfigurationError: `ttl_days` or `tags` does not fit.
+        ConfigurationError: `ttl_days` or `tags` is invalid.
     """
 
     def __init__(
@@ -178,17 +177,17 @@ class SaveMemoryTool(_MemoryTool):
 
 
 class LoadMemoryTool(_MemoryTool):
-    """`load_memory(query)`: the memories that answer a question, best first.
+    """`load_memory(query)`: let the model search for memories, best first.
 
     Args:
-        memory_service: for use inside AgentTool; None: the run's.
-        limit: memories at most; None: the service's setting.
-        filter: which memories count, whatever the model asks.
-        budget_tokens: of all their texts together, in tokens of 4 ASCII characters or 1 other.
-        name: what the model calls it.
+        memory_service: the service, for use inside AgentTool; None: the run's.
+        limit: the most memories; None: the setting.
+        filter: which memories to search, whatever the model asks.
+        budget_tokens: the most tokens of all texts, at 4 ASCII characters or 1 other per token.
+        name: its name for the model.
 
     Raises:
-        ConfigurationError: a number does not fit.
+        ConfigurationError: a number is invalid.
     """
 
     changes_memory = False
@@ -216,18 +215,19 @@ class LoadMemoryTool(_MemoryTool):
 
 
 class RecallMemoryTool(LoadMemoryTool):
-    """`recall_memory(query, …)`: LoadMemoryTool with filters that a model can use.
+    """`recall_memory(query, …)`: a LoadMemoryTool with filters for the model.
 
-    The model may ask for a number of memories, and narrow by types, topics, tags, importance, dates
-    and to this session; metadata and the rest of a `Filter` are the developer's, by `filter=`.
+    The model may choose the number of memories, and narrow by types, topics, tags, importance,
+    dates and to this session; metadata and the rest of a `Filter` are the developer's, by
+    `filter=`.
 
     Args:
-        limit: memories at most, and as many as come when the model names no number; None: 5 come,
-            and the model may ask for up to 50.
+        limit: the most memories, and the default if the model names no number; None: 5 by default
+            and at most 50.
         **options: see `LoadMemoryTool`.
 
     Raises:
-        ConfigurationError: a number does not fit.
+        ConfigurationError: a number is invalid.
     """
 
     def __init__(self, limit: int | None = None, **options: Any) -> None:
@@ -291,19 +291,19 @@ Token = Annotated[
 
 
 class ForgetMemoryTool(_MemoryTool):
-    """`forget_memory(ids=None, query=None, token=None)`: erases memories for good, once somebody
+    """`forget_memory(ids=None, query=None, token=None)`: erase memories for good, once somebody
     agreed.
 
-    A first call erases nothing: it lists what would go, up to 10 memories, with a token for the
-    second call. The token fits these memories and no others, in this conversation only.
+    A first call erases nothing: it lists up to 10 memories that would go, with a token for the
+    second call. The token fits exactly these memories in this conversation.
 
     Args:
-        memory_service: for use inside AgentTool; None: the run's.
-        confirm: "model": the model gives the token once the user agreed; "person": there is no
-            token, ADK's tool confirmation asks the user, and only their answer decides.
+        memory_service: the service, for use inside AgentTool; None: the run's.
+        confirm: "model": the model passes the token once the user agreed; "person": there is no
+            token; ADK's tool confirmation asks the user, and only their answer decides.
 
     Raises:
-        ConfigurationError: `confirm` is something else.
+        ConfigurationError: `confirm` is anything else.
     """
 
     def __init__(
@@ -344,7 +344,7 @@ class ForgetMemoryTool(_MemoryTool):
         return _with_token(run, found)
 
     def _ask(self, run: Run, doomed: Sequence[Entry]) -> dict[str, Any] | None:
-        """Return what to answer before these memories go; None once a person agreed."""
+        """Return the answer to give before these memories go; None once a person agreed."""
         if self.confirm == "person":
             return ask_person(run.context, "Erase these memories for good?", doomed)
         return _with_token(run, doomed)
@@ -369,15 +369,16 @@ _QUESTIONS = {
 
 
 class ConfirmMemoryTool(_MemoryTool):
-    """`confirm_memory(ids=None, decision="confirm")`: what waits in quarantine is let in or erased
+    """`confirm_memory(ids=None, decision="confirm")`: release quarantined memories or erase them,
     if a person agrees.
 
-    Without ids it lists what waits, which the model then reads. With ids it changes nothing, but
-    asks by ADK's tool confirmation and shows the memories' texts; only a person's answer to that
-    request decides, nothing that a model or a tool says. It takes up to 10 memories at once.
+    Without ids it lists quarantined memories, which the model then reads. With ids it changes
+    nothing but asks by ADK's tool confirmation and shows the memories' texts; only a person's
+    answer to that request decides, nothing that a model or a tool says. It takes up to 10 memories
+    at once.
 
     Args:
-        memory_service: for use inside AgentTool; None: the run's.
+        memory_service: the service, for use inside AgentTool; None: the run's.
     """
 
     def __init__(self, *, memory_service: KagentMemoryService | None = None) -> None:
