@@ -1,1 +1,1 @@
-"""From a question to ranked memories: gate, completion and rewriting, search, ranking."""
+"""From a query to ranked memories: gate, completion, rewriting, search and ranking."""

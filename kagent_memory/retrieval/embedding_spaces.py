@@ -1,5 +1,5 @@
-"""The embedder of one store: which space its vectors belong to, checked before the first one is
-kept, and its answers, kept for a while.
+"""The embedder of one store: check which space its vectors belong to, and cache them for a
+while.
 """
 
 from __future__ import annotations
@@ -33,16 +33,17 @@ CACHED_SECONDS = 600.0
 
 
 class StoreEmbedder:
-    """The embedder of one store: embeds no text twice, and lets no other model's vectors in between
-    its own. It belongs to one event loop.
+    """The embedder of one store: it embeds no text twice and never mixes vectors of different
+    models. It belongs to one event loop.
 
-    What one tenant asked for is never told to another, not even by how fast the answer comes.
+    Tenants share no cached vectors, since even the time of an answer would reveal what another
+    tenant asked.
 
     Args:
-        store: whose vectors these are.
-        embedder: makes them.
-        settings: of the cache.
-        replaces: its vectors are to replace those of another embedder.
+        store: the store of the vectors.
+        embedder: the embedder.
+        settings: give the size of the cache.
+        replaces: True if its vectors are to replace those of another embedder.
 
     Attributes:
         name: the embedder's name.
@@ -63,17 +64,17 @@ class StoreEmbedder:
         self.forget()
 
     def forget(self) -> None:
-        """Keep no vector of a text that may have been forgotten."""
+        """Drop all cached vectors, some of which may belong to forgotten texts."""
         # what is under way goes into the former cache, which nobody reads
         self._cached = TTLCache[_Key, Vector](
             self._max_bytes, CACHED_SECONDS, getsizeof=lambda row: row.nbytes + ENTRY_BYTES
         )
 
     async def check(self, dimensions: int | None = None) -> None:
-        """Check that the embedder's space is among the store's own, or that there is none yet.
+        """Check that the embedder's space is one of the store's, or that the store has none yet.
 
         Args:
-            dimensions: of its vectors; None: as the store has them.
+            dimensions: the dimensions of its vectors; None: as in the store.
 
         Raises:
             ConfigurationError: the store holds another embedder's vectors.
@@ -102,13 +103,13 @@ class StoreEmbedder:
         )
 
     def succeed(self, successor: StoreEmbedder) -> None:
-        """Embed as `successor` does from now on."""
+        """Embed with `successor` from now on."""
         self.name, self._embedder = successor.name, successor._embedder
         self._space, self._cached = successor._space, successor._cached
 
     async def serves(self, space: str) -> bool:
-        """Return True if this process can do what is left to the embedder of this name ("": to
-        any): it has it, or the store has left that one behind for this one.
+        """Return True if this process can do the jobs for the embedder of this name ("": any): it
+        has that embedder, or the store has replaced it by this one.
         """
         if space in ("", self.name):
             return True
@@ -119,18 +120,18 @@ class StoreEmbedder:
         """Return the space of the embedder's vectors.
 
         Raises:
-            ModelError: the embedder is unavailable or answers what cannot be used.
-            ConfigurationError: it is not the model whose vectors the store holds.
+            ModelError: the embedder is unavailable or gives an unusable answer.
+            ConfigurationError: the store holds vectors of another model.
         """
         return self._space or await self._identify()
 
     async def embed(
         self, texts: Sequence[str], *, kind: Kind, tenant: str
     ) -> tuple[EmbeddingSpace, list[Vector | None]]:
-        """Return the space and one vector a text, None for a text that the embedder refuses.
+        """Return the space and one vector for each text, None for a refused one.
 
-        Vectors are shared with whoever asks for the same text of this tenant, so nobody may write
-        to them. Errors are not cached.
+        Vectors are shared with other callers of this tenant, so nobody may write to them. Errors
+        are not cached.
 
         Raises:
             ModelError, ConfigurationError: see `space`.
@@ -154,7 +155,7 @@ class StoreEmbedder:
     async def embed_memories(
         self, scope: Scope, memories: Sequence[Memory]
     ) -> tuple[EmbeddingSpace, Mapping[str, Vector]]:
-        """Return the space and the vectors of memories by their ids, without those refused.
+        """Return the space and the vectors of memories by id, without refused ones.
 
         Raises:
             ModelError, ConfigurationError: see `space`.
@@ -165,7 +166,7 @@ class StoreEmbedder:
         return space, {memory.id: row for memory, row in pairs if row is not None}
 
     async def ping(self) -> None:
-        """Embed a word, whatever is cached.
+        """Embed a word, bypassing the cache.
 
         Raises:
             ModelError, ConfigurationError: see `space`.
@@ -210,7 +211,7 @@ def cosine(one: Vector, other: Vector) -> float:
 
 
 def blended(vector: Vector, other: Vector, weight: float) -> Vector:
-    """Return a vector that points as one does, and by this weight as another."""
+    """Return the direction of a vector, blended with that of another by this weight."""
     return (_unit(vector) + weight * _unit(other)).astype(np.float32)
 
 
@@ -233,21 +234,21 @@ async def embed_some(
     clock: Callable[[], datetime],
     job: tuple[str, int] | None = None,
 ) -> int:
-    """Embed the oldest memories of a scope that lack a vector, and return how many were asked for.
+    """Embed the oldest memories of a scope without a vector, and return how many were tried.
 
     Args:
-        store: whose memories.
+        store: the store of the memories.
         vectors: the embedder.
-        scope: whose memories.
-        limit: how many at most; fewer are the last ones, and end the job.
-        refused: ids of memories that the embedder refused, which are left out; those met are added.
-        clock: the time now (aware UTC).
-        job: id and fence of the job that this does.
+        scope: the scope of the memories.
+        limit: the most memories to embed; fewer are the last ones, and end the job.
+        refused: ids that the embedder has refused, which are skipped; new ones are added.
+        clock: returns the current time (aware UTC).
+        job: the id and fence of the job.
 
     Raises:
-        Conflict: the scope was written to meanwhile, or the job is somebody else's.
-        ModelError: the embedder is unavailable or answers what cannot be used.
-        ConfigurationError: it is not the model whose vectors the store holds.
+        Conflict: the scope was written to meanwhile, or the job belongs to somebody else.
+        ModelError: the embedder is unavailable or gives an unusable answer.
+        ConfigurationError: the store holds vectors of another model.
     """
     version = await store.memories.version(scope)
     space, most = await vectors.space(), limit + len(refused)
@@ -275,20 +276,19 @@ async def with_vectors(
     *,
     strict: bool = False,
 ) -> Batch:
-    """The batch with a vector for every memory in it that searches find; an embedder that is down
-    leaves a job.
+    """Return the batch with a vector for every memory in it that searches can find; if the embedder
+    is unavailable, with a job that adds them later.
 
     Args:
-        vectors: None in keyword mode.
-        scope: whose.
-        batch: what is to be written.
+        vectors: the embedder; None in keyword mode.
+        scope: the scope.
+        batch: the batch to write.
         now: when that job is due.
-        strict: an embedder that is there and answers nonsense is an error, since no later time
-            makes it better.
+        strict: raise an error for an unusable answer, which no later attempt would improve.
 
     Raises:
         UnusableAnswer: see `strict`.
-        ConfigurationError: it is not the model whose vectors the store holds.
+        ConfigurationError: the store holds vectors of another model.
     """
     memories = {change.memory.id: change.memory for change in batch.changes}
     lasting = [

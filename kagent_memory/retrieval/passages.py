@@ -1,4 +1,4 @@
-"""A look into texts by words: for a phrase, and for the passage that fits a question."""
+"""Look into texts by words: for a phrase, and for the passage that fits a question."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ _SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+")
 
 
 def passage(text: str, question: str, *, max_tokens: int) -> str:
-    """Return the part of a text that holds most of what a question asks for; the whole of a short
-    text.
+    """Return the passage of a text that holds most of a question; all of a short text.
 
-    Sentences that follow each other are taken as long as they fit; of equal runs the first.
+    A passage is a run of sentences; of equal runs the first one counts.
 
     Args:
-        text: any text.
-        question: whose words are looked for; rare ones of the text count more.
-        max_tokens: estimated tokens of the passage.
+        text: the text.
+        question: the question; its words that are rare in the text count more.
+        max_tokens: the estimated tokens of the passage.
     """
     if estimated_tokens(text) <= max_tokens:
         return text
@@ -39,14 +38,14 @@ def passage(text: str, question: str, *, max_tokens: int) -> str:
 
 
 def _sentences(text: str, max_tokens: int) -> Iterator[str]:
-    """Return the sentences of a text, long ones in pieces that fit."""
+    """Return the sentences of a text, with long ones in pieces."""
     for sentence in filter(str.strip, _SENTENCE.split(text)):
         chars = max_tokens * (_CHARS_A_TOKEN if sentence.isascii() else 1)
         yield from textwrap.wrap(" ".join(sentence.split()), chars, break_on_hyphens=False)
 
 
 def _best(held: Sequence[frozenset[str]], sizes: Sequence[int], max_tokens: int) -> slice:
-    """Return the run of sentences that fits and holds the most, each word counted once."""
+    """Return the run of sentences that fits and holds the most words, each counted once."""
     often = Counter(chain.from_iterable(held))
     ends = [0, *accumulate(sizes)]
 
@@ -60,14 +59,14 @@ def _best(held: Sequence[frozenset[str]], sizes: Sequence[int], max_tokens: int)
 
 
 def holding(phrase: str, texts: Mapping[int, str]) -> TermMatrix:
-    """Return the texts that hold the words of a phrase in a row, or else all of them.
+    """Return the texts that hold the words of a phrase in a row, or else all of its words.
 
     Args:
-        phrase: what is looked for.
-        texts: by their rows.
+        phrase: the phrase.
+        texts: the texts by row.
 
     Returns:
-        The number of words of each, and how often it holds each of the phrase's.
+        For each text its number of words, and how often it holds each word of the phrase.
     """
     wanted = tokens(phrase)
     words = {row: tokens(text) for row, text in texts.items()}

@@ -1,6 +1,4 @@
-"""A gate that tells messages worth a search from greetings, and the words that it and the
-completion of follow-ups go by.
-"""
+"""The gate that tells messages worth a search from greetings, and its words."""
 
 from __future__ import annotations
 
@@ -77,7 +75,7 @@ _EDGE = re.compile(r"^\W++|(?<!\W)\W++$")
 
 
 def plain(text: str) -> str:
-    """The text in one spelling: case and width folded, blanks single, nothing but words at its
+    """Return the text in one spelling: case and width folded, single blanks, no symbols at the
     ends.
     """
     folded = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
@@ -95,24 +93,22 @@ def wide(text: str) -> bool:
 
 
 class Gate(Protocol):
-    """Decides before a prefetch whether a message is worth a search. Any object of this shape will
-    do.
-    """
+    """An object that decides before a prefetch whether a message is worth a search."""
 
     def searches(self, text: str) -> bool:
-        """Return True to search for `text`, which a user said."""
+        """Return True to search for `text`, a user's message."""
         ...
 
 
 def is_known(
     terms: Sequence[str], names: Collection[AbstractSet[str]], held: Collection[str]
 ) -> bool:
-    """Return True if memories hold a name of a query, or most of its words that are not numbers.
+    """Return True if memories hold a name of a query, or most of its words other than numbers.
 
     Args:
-        terms: of the query, without stop words.
+        terms: the terms of the query without stop words.
         names: the terms of each of its names and identifiers.
-        held: those of the terms that memories hold.
+        held: the terms among these that memories hold.
     """
     words = [term for term in terms if not term.isdecimal()]
     return any(name <= set(held) for name in names) or 2 * sum(
@@ -122,15 +118,15 @@ def is_known(
 
 @dataclass(frozen=True)
 class WordGate:
-    """Passes whatever is neither small talk nor general knowledge.
+    """A gate that passes everything but small talk and general knowledge.
 
-    When in doubt it searches: a needless search costs milliseconds, a missed one the answer. A
-    message of more than 300 characters is always worth one. Words alone cannot tell "Who was Albert
+    When in doubt it searches: a needless search costs milliseconds, a missed one the answer.
+    Messages of more than 300 characters always pass. Words alone cannot tell "Who was Albert
     Einstein?" from "Who was Anna Berg?", so it searches for both.
 
     Attributes:
-        small_talk: phrases; a message made of nothing else is not searched.
-        general: regular expressions of a whole question that anybody's encyclopedia answers.
+        small_talk: phrases; a message made only of these is not searched.
+        general: regular expressions of whole questions that an encyclopedia answers.
         personal: words that make such a question personal after all ("what is my …").
     """
 

@@ -1,5 +1,5 @@
-"""A query read once, before anything is searched: completed, and taken for what it names; and how
-far an embedder tells the letters of its script apart.
+"""Parse a query before the search: complete it and find its names, dates and forms; and measure how
+well an embedder knows its script.
 """
 
 from __future__ import annotations
@@ -42,19 +42,18 @@ _MIN_TRUST = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A query, read.
+    """A parsed query.
 
     Attributes:
-        text: the query, a vague one completed from what was said before.
-        terms: to search by.
-        undated: the terms beside its dates, if it asks what there was at a time and no more; else
-            None.
+        text: the query; a vague one is completed from earlier turns.
+        terms: the search terms.
+        undated: the terms without its dates if it only asks what happened then; else None.
         names: the terms of each identifier and name.
         spans: the times that it names.
-        windows: those of a known year, from the first moment to the one after the last.
-        forms: term → its other forms in the language of the query.
-        small_words: terms that tell that language, and nothing of what is asked for.
-        disguised: the text in other letters of its script; "" if that is Latin.
+        windows: the intervals of those in a known year.
+        forms: other forms of its terms in its language, by term.
+        small_words: function words of that language.
+        disguised: the text in other letters of its script; "" for Latin.
     """
 
     text: str
@@ -69,11 +68,11 @@ class Question:
 
     @classmethod
     def read(cls, text: str, now: datetime, history: Sequence[str] = ()) -> Question:
-        """Read a query.
+        """Parse a query.
 
         Args:
-            text: as asked.
-            now: what "yesterday" is counted from.
+            text: the query.
+            now: the time from which "yesterday" counts.
             history: the last user turns before it, oldest first.
         """
         text = complete(text, history)
@@ -94,12 +93,14 @@ class Question:
 
 
 def is_small(terms: Sequence[str]) -> bool:
-    """Return True for terms that are all stop words, which no index holds."""
+    """Return True if all terms are stop words, which no index holds."""
     return bool(terms) and STOP_WORDS.issuperset(terms)
 
 
 def _terms(text: str, names: Sequence[frozenset[str]]) -> Sequence[str]:
-    """Return the terms of a text; of too many those of its names, and the first."""
+    """Return the terms of a text; if there are too many, those of its names and the first
+    others.
+    """
     terms = query_terms(text)
     if len(terms) <= MAX_TERMS:
         return terms
@@ -108,13 +109,12 @@ def _terms(text: str, names: Sequence[frozenset[str]]) -> Sequence[str]:
 
 
 def complete(text: str, earlier: Sequence[str]) -> str:
-    """A vague or short follow-up ("how much?") with the last three user turns before it; anything
-    else as it is.
+    """Complete a vague or short follow-up ("how much?") with up to three earlier user turns; return
+    anything else unchanged.
 
     Args:
-        text: what the user says now.
-        earlier: the user's turns before it, oldest first. Turns without a telling word are passed
-            over.
+        text: the user's message.
+        earlier: the user's turns before it, oldest first. Turns without content words are skipped.
     """
     if not is_vague(text):
         return text
@@ -123,7 +123,7 @@ def complete(text: str, earlier: Sequence[str]) -> str:
 
 
 def is_vague(text: str) -> bool:
-    """Return True if a text says too little of what it is about to be searched alone."""
+    """Return True if a text says too little to be searched alone."""
     if len(text) > EARLIER_CHARS:
         return False
     if wide(text):
@@ -154,9 +154,8 @@ def _telling(text: str) -> list[str]:
 def identifiers(query: str) -> Sequence[frozenset[str]]:
     """Return the index terms of each identifier, name and quotation of a query.
 
-    Those are words with digits or signs within them, capitalised names, and what stands in
-    quotation marks. The capital letter that begins a sentence makes no name, except in a short
-    look-up.
+    Identifiers are words with digits or symbols inside, names are capitalised words. The capital
+    letter that begins a sentence makes no name, except in a short look-up.
     """
     quoted = (frozenset(tokens(match[1])) - STOP_WORDS for match in _QUOTED.finditer(query))
     return list(dict.fromkeys(filter(None, (*quoted, *_named(query.split())))))
@@ -175,9 +174,7 @@ def _named(words: Sequence[str]) -> Iterator[frozenset[str]]:
 
 
 def disguised(text: str) -> str:
-    """Return the text with each letter replaced by another of its script; "" if most of it is
-    Latin.
-    """
+    """Replace each letter of the text by another of its script; return "" for mostly Latin text."""
     letters = [char for char in text if char.isalpha()]
     if 2 * sum(char > _LAST_LATIN for char in letters) <= len(letters):
         return ""
@@ -185,13 +182,12 @@ def disguised(text: str) -> str:
 
 
 def trust(text: Vector, other: Vector, *unrelated: Vector) -> float:
-    """Return how far the vectors of a script tell texts apart, beside those of two English texts,
-    in 0.1..1.
+    """Return how well vectors of a script tell texts apart compared with English, in 0.1..1.
 
     Args:
-        text: of the text.
-        other: of the text in other letters, which means nothing.
-        unrelated: of the two texts `UNRELATED`.
+        text: the vector of the text.
+        other: the vector of the meaningless text in other letters.
+        unrelated: the vectors of the two texts `UNRELATED`.
     """
     room = 1 - cosine(*unrelated)
     return min(1.0, max(_MIN_TRUST, (1 - cosine(text, other)) / room)) if room > _MIN_TRUST else 1.0

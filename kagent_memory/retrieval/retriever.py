@@ -1,4 +1,4 @@
-"""Answers a query: gate → complete → search by words and vectors → fuse and rank → select."""
+"""Answer a query: gate → complete → search by words and vectors → fuse and rank → select."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ MAX_SCANNED = 1_000  # memories read for a query of nothing but stop words
 
 
 def _size(memories: Mapping[int, Memory]) -> int:
-    """Return how long their texts take to compare, as `run_in_thread` counts."""
+    """Return the effort to compare their texts, for `run_in_thread`."""
     return sum(len(memory.content) for memory in memories.values()) // COMPARED
 
 
 class Retriever:
-    """Answers queries from one store."""
+    """Answer queries from one store."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Retriever:
         )
 
     async def search(self, search: Search) -> Recall:
-        """Return the answer to a query; see `Memories.recall`."""
+        """Answer a query; see `Memories.recall`."""
         if not search.scopes:
             return Recall(mode=self._mode(search))
         if self._settings.rewrite and self._llm is not None:
@@ -110,8 +110,8 @@ class Retriever:
         return "hybrid" if has_vectors else "keyword"
 
     async def gated(self, search: Search) -> Recall | None:
-        """Return the empty answer if the gate holds the query back; what the scopes know is
-        searched in any form.
+        """Return the empty answer if the gate stops the query, unless the scopes know what it
+        names.
         """
         text, gate = search.text, self._gate
         if not self._settings.gate or gate.searches(text):
@@ -126,8 +126,8 @@ class Retriever:
         return Recall(mode=self._mode(search), degraded=(GATED,))
 
     async def _by_meaning(self, search: Search, matches: TextMatches, trimmed: str) -> Near:
-        """Return what is nearest to the vectors of the query, and of what is left of it without
-        common words; nothing, told in `degraded`, without an embedder that answers.
+        """Return the memories nearest to the vectors of the query, with and without its common
+        words; nothing, and a note in `degraded`, if the embedder does not answer.
         """
         question, added = search.question, search.added
         if search.external_vector is not None:
@@ -174,8 +174,8 @@ class Retriever:
     async def _select(
         self, search: Search, ranked: list[Ranked], left_out: Mapping[int, Exclusion]
     ) -> tuple[tuple[Hit, ...], dict[int, Exclusion]]:
-        """Return the hits, and what was left out why; read further down the ranking until there are
-        enough.
+        """Return the hits, and why others were left out; go further down the ranking until there
+        are enough.
         """
         limit = search.limit
         wanted = max(limit + SPARE, MAX_RERANKED if self._reranker else 0)
@@ -202,7 +202,7 @@ class Retriever:
     async def _reranked(
         self, search: Search, ranked: list[Ranked], memories: Mapping[int, Memory]
     ) -> list[Ranked]:
-        """Return the ranking with the best of it in the reranker's order."""
+        """Return the ranking with its best part in the reranker's order."""
         if self._reranker is None or len(ranked) < 2:
             return ranked
         head = [hit for hit in ranked[:MAX_RERANKED] if hit.row in memories]

@@ -1,4 +1,4 @@
-"""One search, and the models that help it and are never waited for long."""
+"""One search, and the models that help it within a time limit."""
 
 from __future__ import annotations
 
@@ -40,32 +40,32 @@ MAX_REWRITE_CHARS = 2_000
 
 @dataclass(slots=True, kw_only=True)
 class Search:
-    """One search: what its caller asks for, and what is known of it on the way.
+    """One search: the caller's request, and what is found out on the way.
 
     Attributes:
-        scopes: whose memories.
-        text: the query as asked, without secrets.
-        question: the query as read.
-        now: the time that is asked about.
-        limit: how many hits at most.
-        min_score: floor on the full query's cosine for what only the vectors found.
+        scopes: the scopes to search.
+        text: the query without secrets.
+        question: the parsed query.
+        now: the time that the query is about.
+        limit: the most hits.
+        min_score: the lowest cosine to the full query for memories that only the vectors found.
         floor: the relevance below which nothing is answered.
-        explain: tell what found a hit, and what was left out.
+        explain: tell how hits were found and what was left out.
         history: the last user turns, oldest first.
-        external_vector: the query's vector, brought by the caller.
-        budget_tokens: how much text at most.
+        external_vector: the caller's vector of the query.
+        budget_tokens: the most text.
         as_of: search the scopes as they were then.
         session_id: the session whose short-term memories are searched too.
-        models_until: when no model is waited for any longer; None: no limit.
-        view: the scopes as they are searched.
-        added: what a model made of it, searched beside it.
-        terms: what is searched by, in the end.
-        added_terms: those that only `added` holds.
-        respelt: terms that no memory holds, and those that were searched instead.
-        dated: the memories of the times that the query names.
-        date_only: the query asks for those and nothing else.
-        trust: how far the embedder knows the query's script.
-        degraded: what went without a model, and why.
+        models_until: when to stop waiting for models; None: no limit.
+        view: the view of the scopes.
+        added: what a model made of the query, searched beside it.
+        terms: the final search terms.
+        added_terms: the terms that only `added` has.
+        respelt: unknown terms with their corrections.
+        dated: the memories of the times in the query.
+        date_only: True if the query asks only for those.
+        trust: how well the embedder knows the script of the query.
+        degraded: which steps went without a model, and why.
     """
 
     scopes: Sequence[Scope]
@@ -95,44 +95,44 @@ class Search:
 
     @property
     def leg(self) -> int:
-        """Return how many candidates to ask of the text leg, and of the vector leg."""
+        """Return the number of candidates for the text leg and for the vector leg."""
         return max(LEG, HITS_SEEN * self.limit)
 
     @property
     def shortlist(self) -> int:
-        """Return of how many candidates, the best, to look up the neighbours."""
+        """Return the number of best candidates whose neighbours are looked up."""
         return max(SHORTLIST, HITS_SEEN * self.limit)
 
     @property
     def size(self) -> int:
-        """Return how long a step of the search takes, as `run_in_thread` counts."""
+        """Return the effort of a step of the search, for `run_in_thread`."""
         return len(self.text) + 2 * self.leg + self.view.size
 
     @property
     def names(self) -> Sequence[frozenset[str]]:
-        """Return the terms of each identifier and name; all of them of a query of stop words."""
+        """Return the terms of each identifier and name; all terms of a query of stop words."""
         return [frozenset(self.terms)] if is_small(self.terms) else self.question.names
 
     def seconds(self, most: float) -> float:
-        """Return how long a model may take: `most`, or the greater part of what is left."""
+        """Return the time limit for a model: `most`, or the greater part of the remaining time."""
         if self.models_until is None:
             return most
         return min(most, MODEL_SHARE * max(0.0, self.models_until - time.monotonic()))
 
 
 def models_until(seconds: float | None) -> float | None:
-    """Return when models no longer help a search whose caller waits so long from now."""
+    """Return when to stop waiting for models, given how long the caller waits."""
     return None if seconds is None else time.monotonic() + (1 - SEARCH_SHARE) * seconds
 
 
 class HelpingModel:
     """A model that helps searches, which go on without it when it fails.
 
-    After some slow failures in a row none waits for it, but for one every half minute.
+    After several slow failures in a row no search waits for it, except one every half minute.
 
     Args:
-        part: what it does in a search, for people.
-        seconds: the longest that a search waits for it.
+        part: its role in a search, for people.
+        seconds: the most that a search waits for it.
     """
 
     def __init__(self, part: str, seconds: float) -> None:
@@ -141,9 +141,10 @@ class HelpingModel:
         self._paused_until = 0.0
 
     async def ask(self, search: Search, ask: Callable[[], Awaitable[Answer]]) -> Answer | None:
-        """Return the model's answer; None, told in `degraded`, if there is none in time.
+        """Return the model's answer; None, with a note in `degraded`, if there is none in time.
 
-        What is cancelled after a second has failed, too: its caller's time was over.
+        A call that is cancelled after a second counts as a failure too, because its caller's time
+        was over.
         """
         begin, seconds, answered = time.monotonic(), search.seconds(self._seconds), False
         pause = self._paused_until - begin if self._failures >= MAX_FAILURES else 0.0
@@ -175,16 +176,16 @@ class HelpingModel:
 
 
 class SearchQuery(BaseModel):
-    """Answer of the model that rewrites a query."""
+    """The answer of the model that rewrites a query."""
 
     query: str
 
 
 async def rewrite(llm: Llm, text: str, earlier: Sequence[str] = ()) -> str:
-    """Return the text as a query that stands alone, or as it is if the model says nothing.
+    """Return the text as a query that stands alone, or unchanged if the model answers nothing.
 
     Raises:
-        ModelError: the model is away or answers what cannot be used.
+        ModelError: the model is unavailable or gives an unusable answer.
     """
     request = filled(
         prompt("rewrite_query"),

@@ -1,4 +1,6 @@
-"""Finds the memories of a scope that a text may meet: by both legs, and by the slot it fills."""
+"""Find the memories of a scope that a new text may duplicate or replace: by both legs and by its
+slot.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,10 @@ Near = Mapping[int, Sequence[tuple[Memory, float]]]
 
 
 async def neighbours(view: View, vectors: StoreEmbedder | None, memories: Sequence[Memory]) -> Near:
-    """Return for each memory (by its place) the visible ones that are like it, with how much: the
-    cosine, or the share of terms both hold.
+    """Return for each memory, by position, the visible memories that are like it, with their cosine
+    or the share of terms in common.
 
-    An embedder that is down leaves the text leg. Kept turns are no neighbours of facts.
+    If the embedder is unavailable, only the text leg counts. Kept turns are no neighbours of facts.
     """
     facts = view.without_turns()
     nearest: Mapping[str, Sequence[tuple[str, float]]] = {}
@@ -66,8 +68,8 @@ async def current(
     others: Sequence[Memory] = (),
     now: datetime,
 ) -> Near:
-    """Return the near memories as they are now, and what else fills their slots; `others` count as
-    stored.
+    """Return the current state of near memories, and the others that fill their slots; `others`
+    count as stored.
     """
     ids = {memory.id for neighbours in near.values() for memory, _ in neighbours}
     slots = {place: slot for place, memory in enumerate(memories) if (slot := slot_of(memory))}
@@ -90,7 +92,7 @@ async def current(
 
 
 def _shared(memory: Memory, found: TextMatches) -> list[float]:
-    """Return the share of the terms of either that a memory and each match both hold."""
+    """Return the share of the terms of both that a memory and each match have in common."""
     own, matches = index_terms(memory.content).keys(), found.matches
     both = (matches.counts[:, [term in own for term in matches.terms]] > 0).sum(axis=1)
     return (both / np.maximum(1, len(own) + matches.lengths - both)).tolist()

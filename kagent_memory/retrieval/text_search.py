@@ -1,4 +1,4 @@
-"""What holds the words of a query, in any form, or lies in the times that it names."""
+"""Find memories with the words of a query in any form, or in the times that it names."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ MAX_WINDOWS = 3  # a pasted log names hundreds
 
 
 def by_words(search: Search, texts: Mapping[int, str]) -> tuple[TextMatches, str]:
-    """Return what holds the query's terms, or lies in the times that it names; and the text to
-    search by vectors for.
+    """Return the memories with the query's terms, or in the times that it names, and the text to
+    search by vectors.
 
     Args:
-        search: what is searched for; what is found out of it on the way is noted there.
-        texts: those among which a query of nothing but stop words, which the index leaves out, is
-            looked for.
+        search: the search; findings are noted on it.
+        texts: the texts to scan for a query of stop words, which the index leaves out.
     """
     matches = _matches(search)
     if not texts:
@@ -57,8 +56,8 @@ def _matches(search: Search) -> TextMatches:
 
 
 def _with_other_forms(search: Search, matches: TextMatches) -> TextMatches:
-    """Return what holds the terms in any form; those that no memory holds in any give way to what
-    they may have been meant as.
+    """Return the memories with the terms in any form; terms that no memory holds are replaced by
+    their corrections.
     """
     question, terms = search.question, search.terms
     own = [term for term in terms if term not in {*question.forms, *search.added_terms}]

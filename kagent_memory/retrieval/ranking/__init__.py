@@ -1,5 +1,5 @@
-"""Pure ranking: candidates of both searches → fuse → rank → select. The same for every store,
-tested without one. Its weights are here, each with its reason; figures are in bench/NOTES.md.
+"""Pure ranking, the same for every store: fuse the candidates of both searches, rank, select. The
+reasons for the weights are here, the figures in bench/NOTES.md.
 """
 
 from __future__ import annotations
@@ -9,29 +9,29 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankSettings:
-    """Weights of the signs. Scores of the two legs lie in 0..1; every weight is a share of that.
+    """The weights of the signs, as shares of the scores of the two legs, which lie in 0..1.
 
-    One set for both modes, learnt over two data sets at once with regularisation (`bench/learn.py`)
-    and rounded; a sign that did not help both is not here.
+    One set serves both modes. It was learned on two data sets at once with regularisation
+    (`bench/learn.py`) and rounded; a sign that did not help both is not here.
 
     Attributes:
-        text: weight of the text leg; the vector leg weighs 1. Fused by score, not by rank: ranks
-            forget how much better a rare word's match is.
-        added: weight of what a model made of the query (`rewrite`) beside the query's own 1. Small:
-            a model that answers nonsense must not make the answer worse.
-        match: what the memory says itself.
-        window: what it says with the turns around it, up to two on either side; each step away
-            counts half.
-        session: what its whole session says: all of its words, and its nearest vector.
-        answer: the window's match by words of the previous turn, when that turn asks a question.
-            The longer the scope's texts are, the less this and the two before count: their weight
+        text: the text leg; the vector leg weighs 1. Legs are fused by score, not by rank, because
+            ranks forget how much better the match of a rare word is.
+        added: what a model made of the query (`rewrite`), beside the query's own 1. Small, so that
+            a useless answer of the model does little harm.
+        match: the match of the memory itself.
+        window: the match of the memory with the turns around it, up to two on either side; each
+            step away counts half.
+        session: the match of its whole session: all words, and the nearest vector.
+        answer: the window's match by words of the previous turn, if that turn is a question. The
+            longer the texts of the scope, the less this and the two before count: their weight
             goes to `match`.
-        time: the memory's month or year is one the query names (a near day counts half as much
-            again, falling off by e every 5 days), or it names a time and the query asks for one.
-        author: the query names who said it. Small: a question may name the wrong person.
-        substance: how much it tells by itself. In chat, a short turn or a question tells little;
-            among long texts, an agent's answer tells less than the user's words, which it repeats.
-            A stated preference tells more.
+        time: the query names the memory's month or year (a near day counts half as much again,
+            falling by e every 5 days), or asks for a time and the memory names one.
+        author: the query names the speaker. Small, since a question may name the wrong person.
+        substance: how much the memory says by itself. In chat, short turns and questions say
+            little; among long texts, an agent's answer says less than the user's words, which it
+            repeats. A stated preference says more.
     """
 
     text: float = 0.75

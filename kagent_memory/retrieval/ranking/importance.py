@@ -1,4 +1,4 @@
-"""Importance of a memory: one formula of five parts, by which the prune evicts."""
+"""The importance of a memory: one formula of five parts, by which the prune evicts."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def importance(
 
 
 def idle_days(memory: Memory, *, now: datetime) -> float:
-    """Days since it was made, changed or delivered last."""
+    """Return the days since it was last created, changed or delivered."""
     latest = max(
         memory.created_at, memory.updated_at, memory.usage.last_delivered_at or memory.created_at
     )
@@ -77,5 +77,5 @@ def idle_days(memory: Memory, *, now: datetime) -> float:
 
 
 def clamped(value: float) -> float:
-    """`value` brought into 0..1; 0.5 when not a number."""
+    """Limit `value` to 0..1; NaN becomes 0.5."""
     return 0.5 if math.isnan(value) else min(max(float(value), 0.0), 1.0)

@@ -1,4 +1,4 @@
-"""Ranks the candidates by what they hold, where they stand, and when and by whom they were said."""
+"""Rank candidates by their match, their neighbours, their time and their speaker."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ _WORD = re.compile(r"[\w']+")
 
 
 class Ranked(NamedTuple):
-    """One candidate in its place.
+    """One ranked candidate.
 
     Attributes:
-        row: of the memory in its index.
+        row: the row of the memory in its index.
         score: 0..1, comparable within one ranking.
-        cosine: the full query's, if the vector leg saw it.
+        cosine: the cosine to the full query, if the vector leg saw the memory.
         relevance: 0..1, comparable between queries.
-        why: what found it, and what each sign added to its score, where that is asked for.
+        why: what found it, and what each sign added to its score, if asked to explain.
     """
 
     row: int
@@ -77,15 +77,15 @@ def rank(
     near: Near = Near(),
     settings: RankSettings = RankSettings(),
 ) -> tuple[list[Ranked], dict[int, Exclusion]]:
-    """Return what both searches found, and the neighbours of the best of it, in the order they
-    answer the query; and the rows that the floors left out.
+    """Return the candidates of both searches and neighbours of the best ones, ranked, and the rows
+    below the floors.
 
-    When none of the first five has the relevance `search.floor`, nothing is answered.
+    If none of the first five reaches the relevance `search.floor`, nothing is answered.
 
     Args:
-        search: what is searched for.
-        text: what the text search found.
-        near: what the vector search found.
+        search: the search.
+        text: the result of the text search.
+        near: the result of the vector search.
         settings: the weights.
     """
     table = Table(search, text, near, settings)
@@ -144,8 +144,8 @@ def _why(
 
 
 def _answers(search: Search, table: Table) -> Mask:
-    """Return which candidates are answers: not what only its vector found below the floor, and no
-    neighbours of what a look-up found.
+    """Return which candidates may be answers: none that only its vector found below the floor, and
+    no neighbours of the hits of a look-up.
     """
     matched = table.counts.any(axis=1) | table.dated
     if table.has_vectors:
@@ -161,9 +161,9 @@ def highest_score(settings: RankSettings) -> float:
 
 
 def _signs(search: Search, table: Table, settings: RankSettings) -> dict[str, Numbers]:
-    """Return what each sign adds to the scores, by its name.
+    """Return what each sign adds to the scores, by name.
 
-    A long text speaks for itself, so that the weight of what surrounds it goes to its own match.
+    A long text stands on its own, so the weight of its surroundings goes to its own match.
     """
     long = table.long
 
@@ -199,9 +199,9 @@ def _signs(search: Search, table: Table, settings: RankSettings) -> dict[str, Nu
 
 
 def _substance(table: Table, long: float) -> Numbers:
-    """Return how much each turn tells by itself: in chat, short turns and questions little; among
-    long texts, what answers the user less than what the user said, which it repeats. A preference
-    bears on more than its words say.
+    """Return how much each turn says by itself: in chat, short turns and questions say little;
+    among long texts, an answer to the user says less than the user, whom it repeats. A preference
+    matters for more than its own words.
     """
     chars = np.minimum(1.0, np.log1p(table.columns["chars"]) / _LONG)
     users = {None, "", USER} if USER in table.authors else {*table.authors}
@@ -211,7 +211,7 @@ def _substance(table: Table, long: float) -> Numbers:
 
 
 def _time(search: Search, table: Table) -> Numbers:
-    """Return how well each memory's time, or one that it names, is what the query asks for."""
+    """Return how well each memory's time, or a time that it names, fits the query."""
     question = search.question
     times = table.columns["names_a_time"] * float(asks_when(question.text))
     if question.spans:
@@ -225,15 +225,15 @@ def relevance(search: Search, table: Table, *, named: bool) -> Numbers:
     """Return the relevance of each memory in 0..1.
 
     It grows with the share of the query's words that a memory holds, by their rarity; with their
-    number; with the nearness of its vector; and where the memory holds a rare name of the query, or
-    the query names somebody who speaks in the scope or is often named there, or is about the
-    speaker's own things. In a small scope one shared word counts more. What holds both words of a
-    look-up, or is of the date that is all a query asks for, is relevant.
+    number; with the cosine; and if the memory holds a rare name of the query, or the query names
+    somebody who speaks in the scope or is often named there, or is about the speaker's own things.
+    In a small scope one shared word counts more. A memory with both words of a look-up, or of the
+    date that is all a query asks for, is relevant.
 
     Args:
-        search: what is searched for.
-        table: the memories.
-        named: the query names who said one of the memories.
+        search: the search.
+        table: the candidates.
+        named: the query names the speaker of one of the memories.
     """
     query = search.question.text
     holds = table.counts > 0
@@ -266,12 +266,12 @@ def relevance(search: Search, table: Table, *, named: bool) -> Numbers:
 
 
 def _smallness(documents: int) -> float:
-    """Return 1 for a scope of at most 10 memories, falling with their logarithm to 0 at 100."""
+    """Return 1 for a scope of at most 10 memories, falling with the logarithm to 0 at 100."""
     closeness = math.log(_LARGE / max(1, documents)) / math.log(_LARGE / _SMALL)
     return min(1.0, max(0.0, closeness))
 
 
 def is_about_oneself(text: str) -> bool:
-    """Return True if a text holds a word such as "my", "we" or "mein"."""
+    """Return True if a text has a word such as "my", "we" or "mein"."""
     words = _WORD.findall(text.casefold().replace("’", "'"))
     return not FIRST_PERSON.isdisjoint(words) or any(word in text for word in FIRST_PERSON_UNSPACED)

@@ -1,5 +1,5 @@
-"""Selection from a ranking: duplicates left out, within a budget; with the turns
-that facts came from, and the passages of long memories.
+"""Select the hits from a ranking: without duplicates, within a budget, with the turns that facts
+came from and the passages of long memories.
 """
 
 from __future__ import annotations
@@ -28,14 +28,12 @@ MIN_PASSAGE_TOKENS = 24
 def select(
     search: Search, ranked: Sequence[Ranked], memories: Mapping[int, Memory]
 ) -> tuple[Sequence[Ranked], Mapping[int, Exclusion]]:
-    """Return the best of the ranking that are handed over, and the others with the reason.
+    """Return the best of the ranking as hits, and the others with the reason.
 
     Args:
-        search: how many at most, and how much text; the first always stays.
-        ranked: the first of a ranking; the limit and a few more, so that duplicates can be made up
-            for.
-        memories: their contents and usage. One that is not there has expired or was forgotten
-            meanwhile.
+        search: gives the limit and the budget; the first hit always stays.
+        ranked: the start of a ranking: the limit and a few more, to make up for duplicates.
+        memories: their contents and usage. A missing one has expired or was forgotten meanwhile.
     """
     left_out: dict[int, Exclusion] = {
         hit.row: "expired" for hit in ranked if hit.row not in memories
@@ -61,10 +59,10 @@ def _folded(
     memories: Mapping[int, Memory],
     left_out: dict[int, Exclusion],
 ) -> list[Ranked]:
-    """Let a fact stand for the turns that it came from.
+    """Let a fact represent the turn that it came from.
 
-    Of the facts of a turn that were found with it, the best takes the turn's place, if that is the
-    better one. A turn none of whose facts was found stands for itself.
+    The best of the found facts of a turn takes the turn's place, if that is the better one. A turn
+    without found facts stays.
     """
     places = {hit.row: place for place, hit in enumerate(ranked)}
     folded: dict[int, Ranked] = {}
@@ -90,10 +88,10 @@ def _distinct(
     memories: Mapping[int, Memory],
     left_out: dict[int, Exclusion],
 ) -> list[Ranked]:
-    """Leave out what an author says again word for word, and the lower of two linked memories.
+    """Leave out repetitions of an author word for word, and the lower of two linked memories.
 
-    Of two linked ones that score about the same, the one whose text is more like the query stays.
-    Where the newer of both contradicts what was saved explicitly, both stay, the newer first.
+    Of two linked ones with about the same score, the one whose text is more like the query stays.
+    If the newer contradicts an explicit save, both stay, the newer first.
     """
     kept: list[Ranked] = []
     seen: set[tuple[str | None, str]] = set()
@@ -125,7 +123,7 @@ def _likeness(search: Search, memory: Memory) -> float:
 
 
 def _words(text: str) -> str:
-    """Return a text without what the same words said again may differ in."""
+    """Return a text without what may differ when the same words are said again."""
     return " ".join(text.casefold().split()).rstrip(".!… ")
 
 
@@ -137,9 +135,9 @@ def _contradict(one: Memory, other: Memory) -> bool:
 async def with_sources(
     search: Search, kept: Sequence[Ranked], memories: Mapping[int, Memory]
 ) -> tuple[Sequence[Ranked], Mapping[int, Memory]]:
-    """Return the answer with the successor of each superseded or corrected fact right before the
-    turn that it came from, unless it stands before it already; and the memories by row, with the
-    sources of the answer.
+    """Return the ranking with the successor of each superseded or corrected fact right before the
+    turn that it came from, unless it comes earlier; and the memories by row, with the sources of
+    the answer.
     """
     view = search.view
     facts = {
@@ -186,8 +184,8 @@ def _last(row: int, successors: Mapping[int, int]) -> int:
 def handed_over(
     search: Search, kept: Sequence[Ranked], memories: Mapping[int, Memory]
 ) -> list[Hit]:
-    """Return the hits of an answer: each with the passage that fits the question, if it is too long
-    for the budget, and the turns that it came from, each once and as far as the budget goes.
+    """Return the hits, each with the passage that fits the question if it is too long for the
+    budget, and with the turns that it came from, each once and within the budget.
     """
     question, budget = search.question.text, search.budget_tokens
     most, left = (UNLIMITED, UNLIMITED) if budget is None else (PASSAGE_TOKENS, budget)
@@ -221,5 +219,5 @@ def handed_over(
 
 
 def _cost(memory: Memory) -> int:
-    """Return how much of a budget a memory takes at most."""
+    """Return the most that a memory takes of a budget."""
     return min(estimated_tokens(memory.content), PASSAGE_TOKENS)

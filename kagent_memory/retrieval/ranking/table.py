@@ -1,4 +1,4 @@
-"""The candidates of a search side by side, and the text that is embedded for a query."""
+"""The candidates of a search as arrays, and the text to embed for a query."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Near(NamedTuple):
     """The memories nearest to each vector of a query.
 
     Attributes:
-        trimmed: to that of the query without common words, and of what a model made of it, which
+        trimmed: nearest to the query without common words and to what a model made of it; this one
             ranks.
-        full: to that of the full query.
+        full: nearest to the full query.
     """
 
     trimmed: Nearest = Nearest()
@@ -44,7 +44,7 @@ class Near(NamedTuple):
 def _column(
     rows: Rows, found: Rows, values: npt.NDArray[np.generic], missing: float = 0.0
 ) -> Numbers:
-    """Return the values of what was found, each in the place of its row among some rising rows."""
+    """Return values in the order of some rising rows."""
     column = np.full((len(rows), *values.shape[1:]), missing)
     is_here = np.isin(found, rows)
     column[rows.searchsorted(found[is_here])] = values[is_here]
@@ -131,7 +131,7 @@ class Table:
         self.sessions: Rows = np.unique(alone, return_inverse=True)[1]
 
     def _exact(self, names: Sequence[frozenset[str]]) -> Mask:
-        """Return which of the text search's matches hold one of these identifiers and names."""
+        """Return which matches of the text search hold one of these identifiers and names."""
         matches = self.text.matches
         columns = {term: column for column, term in enumerate(matches.terms)}
         exact = np.zeros(len(matches.rows), np.bool_)
@@ -143,14 +143,14 @@ class Table:
     def bm25(self, counts: Numbers | Rows, lengths: Numbers | Rows) -> Numbers:
         """Return BM25 of every row (Robertson, Zaragoza 2009), as a share of the best.
 
-        The longer a scope's texts are, the more a repeated word and a text's own length tell.
+        The longer the texts of a scope, the more repeated words and the length of a text count.
         """
         k1, b = _between(_K1, self.long), _between(_B, self.long)
         norm = k1 * (1 - b + b * lengths / self.average_length)
         return share_of_best((counts * (k1 + 1) / (counts + norm[:, None])) @ self.idf)
 
     def fused(self, words: Numbers, dense: Numbers) -> Numbers:
-        """Return both legs' scores as one in 0..1; one leg's alone if the other is silent."""
+        """Return the scores of both legs as one in 0..1; of one leg if the other has none."""
         if not self.has_vectors:
             return words
         if not self.text.matches.terms:
@@ -159,8 +159,8 @@ class Table:
         return weighted / (self._trust + self._text_weight)
 
     def beside(self, step: int) -> Rows:
-        """Return the place of the turn so many steps on in each one's session; one past the last
-        for none.
+        """Return the place of the turn this many steps away in each one's session; one past the
+        last if there is none.
         """
         spots, rising, order = self._spots
         wanted = spots + step
@@ -169,8 +169,8 @@ class Table:
         return np.where(is_there, order[last], len(spots))
 
     def around(self) -> tuple[Numbers, Numbers]:
-        """Return how often the turns around each hold each term, and their mean cosine, each step
-        away half.
+        """Return how often the turns around each hold each term, and their mean cosine, with each
+        step counting half.
         """
         # side by side, so that each step is one addition: the counts, the cosines, and that there
         # is a turn at all
@@ -196,14 +196,13 @@ def keeps_what_is_asked(
 ) -> bool:
     """Return True if a rewrite holds three quarters of the query's words, weighed by rarity.
 
-    Words that no memory holds count as well: a name alone, when it is all that is known of a
-    question, is in many others. Where nothing is known, words have found nothing that a rewrite
-    could lose.
+    Unknown words count as well: a name alone, if it is all that is known of a question, is in many
+    others. If no word is known, a rewrite loses nothing.
 
     Args:
-        asked: the query's terms.
-        rewritten: the rewrite's.
-        text: what both were searched for in.
+        asked: the terms of the query.
+        rewritten: the terms of the rewrite.
+        text: the text search of both.
     """
     often, terms = text.frequencies, [*asked]
     rarity = _idf(text.documents, np.array([often.get(term, 0) for term in terms], np.float64))
@@ -212,7 +211,7 @@ def keeps_what_is_asked(
 
 
 def _stretched(cosines: Numbers) -> Numbers:
-    """Return falling cosines stretched to 0..1."""
+    """Stretch falling cosines to 0..1."""
     span = cosines[0] - cosines[-1] if cosines.size else 0.0
     return (cosines - cosines[-1]) / span if span > 0 else np.ones(cosines.size)
 
@@ -221,9 +220,9 @@ def dense_text(query: str, text: TextMatches) -> str:
     """Return the query without the words that many of the scope's memories hold, for the vector
     leg.
 
-    In chat those are names, which swamp a small embedding and tell no memory from another; the
-    longer the texts, the more must hold a word. Scopes under 20 memories, and queries that would be
-    left without a telling word, keep all.
+    In chat those are names, which swamp a small embedding and distinguish no memories; the longer
+    the texts, the more memories must hold a word. Scopes under 20 memories, and queries that would
+    lose every content word, keep all words.
     """
     most = text.documents * _between((_COMMON, 1.0), wordiness(text.average_length or 1.0))
     common = {term for term, frequency in text.frequencies.items() if frequency > most}
@@ -239,20 +238,20 @@ def dense_text(query: str, text: TextMatches) -> str:
 
 
 def wordiness(average_length: float) -> float:
-    """Return how much like messages to an agent a scope's texts are: near 0 for chat, near 1 for
-    pages.
+    """Return how much the texts of a scope are like messages to an agent: near 0 for chat, near 1
+    for pages.
     """
     return 1 / (1 + (_MIDDLE / average_length) ** _STEEPNESS)
 
 
 def share_of_best(scores: Numbers) -> Numbers:
-    """Return the scores, none of them negative, with the best as 1."""
+    """Return the scores, none of them negative, relative to the best."""
     best = np.maximum.reduce(scores, initial=0.0)
     return scores / best if best > 0 else scores
 
 
 def _idf(documents: int, frequency: Numbers) -> Numbers:
-    """Return the rarity of terms that so many of the documents hold."""
+    """Return the inverse document frequency of terms with these document counts."""
     return np.log1p((documents - frequency + 0.5) / (frequency + 0.5))
 
 
