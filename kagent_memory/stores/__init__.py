@@ -1,5 +1,5 @@
-"""Databases behind one seam: `open_store(uri)` picks the adapter by the URI's scheme and imports it
-on demand.
+"""Databases behind one interface: `open_store(uri)` chooses the adapter by the URI's scheme and
+imports it on demand.
 """
 
 from __future__ import annotations
@@ -65,18 +65,18 @@ async def open_store(uri: str, **options: Unpack[OpenOptions]) -> Store:
     """Open the store of a URI (without query parameters of ours) and migrate it.
 
     Raises:
-        ConfigurationError: unknown scheme, or the adapter's own reasons.
+        ConfigurationError: the scheme is unknown, or the adapter refuses.
         StoreError: the database cannot be reached.
     """
     return await open_with(_adapter(uri), uri.removeprefix("kagent+"), **options)
 
 
 async def open_with(adapter: type[Adapter], uri: str, **options: Unpack[OpenOptions]) -> Store:
-    """Open a store by its adapter; the queue, tokens and receipts of memories alone are kept by a
-    companion.
+    """Open a store with its adapter; if it keeps only memories, a companion keeps queue, tokens and
+    receipts.
 
     Raises:
-        ConfigurationError: the adapter's own reasons.
+        ConfigurationError: the adapter refuses.
         StoreError: the database cannot be reached.
     """
     for name, reason in _UNSUPPORTED.items():
@@ -94,11 +94,11 @@ async def open_with(adapter: type[Adapter], uri: str, **options: Unpack[OpenOpti
 
 
 async def store_exists(uri: str, *, schema: str = "kagent_memory") -> bool:
-    """Return True if `open_store` would find memories here rather than make room for them;
-    change nothing.
+    """Return True if `open_store` would find memories here rather than create a database; change
+    nothing.
 
     Raises:
-        ConfigurationError: unknown scheme, or the adapter's own reasons.
+        ConfigurationError: the scheme is unknown, or the adapter refuses.
     """
     return await _adapter(uri).exists(uri.removeprefix("kagent+"), schema=schema)
 

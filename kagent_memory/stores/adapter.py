@@ -1,4 +1,4 @@
-"""Adapters of URI schemes: how a store is opened, looked for and distributed."""
+"""Adapters of URI schemes: how to open, find and distribute a store."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .values import OpenOptions
 
 
 class Adapter(ABC):
-    """A kind of database; nobody makes an object of it.
+    """A kind of database; used as a class, never as an object.
 
     Attributes:
-        supports: which of the options rls, read_uri and encryption_keys.
+        supports: the options among rls, read_uri and encryption_keys that it supports.
     """
 
     supports: ClassVar[frozenset[str]] = frozenset()
@@ -28,23 +28,23 @@ class Adapter(ABC):
     @classmethod
     @abstractmethod
     async def open(cls, uri: str, **options: Unpack[OpenOptions]) -> MemoryStore | Store:
-        """Connect and migrate to the newest schema; safe when many processes do so at once.
+        """Connect and migrate to the newest schema; safe if many processes do so at once.
 
         Returns:
-            A whole store; or memories alone, whose other parts a companion keeps.
+            A whole store, or memories alone, whose other parts a companion keeps.
 
         Raises:
-            ConfigurationError: the URI, password, extension or file rights do not allow it.
+            ConfigurationError: the URI, password, extension or file permissions prevent it.
             StoreError: the database cannot be reached.
         """
 
     @classmethod
     async def exists(cls, uri: str, *, schema: str = "kagent_memory") -> bool:
-        """Return True if `open` would find memories here rather than make room for them, or where
-        that cannot be told: `open` then says why. Make and change nothing.
+        """Return True if `open` would find memories here rather than create a database, or if that
+        cannot be known, so that `open` reports why. Create and change nothing.
 
         Raises:
-            ConfigurationError: there is none, and none could be made here.
+            ConfigurationError: there is none, and none could be created here.
         """
         return True
 
@@ -53,8 +53,8 @@ class Adapter(ABC):
         cls, uri: str, *, schema: str = "kagent_memory", shards: int = 32, dry_run: bool = False
     ) -> Mapping[str, str]:
         """Spread the tables of a migrated database over the nodes of its cluster, each scope on one
-        of them. Return those that were not spread yet, each with where its rows go; harmless where
-        none is left.
+        of them. Return the tables that were not spread yet with their distribution; repeating it is
+        harmless.
 
         Raises:
             ConfigurationError: this store knows no cluster, or the database is none.
@@ -66,9 +66,8 @@ class Adapter(ABC):
 
     @classmethod
     def companion(cls, uri: str) -> str:
-        """Return the URI of the store that keeps the queue, the tokens and the receipts of memories
-        that are opened alone: a file in the current directory, named by the URI without its user
-        and password.
+        """Return the URI of the store that keeps queue, tokens and receipts for memories alone: a
+        file in the current directory, named by the URI without its user and password.
         """
         parts = urlsplit(uri)
         named = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

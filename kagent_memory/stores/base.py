@@ -1,10 +1,10 @@
-"""The memories of a store: what a database must do to keep them, `MemoryStore`.
+"""`MemoryStore`: the interface of a database that keeps memories.
 
-A store keeps, finds and forgets; it decides nothing. Verbs of one scope take the `Scope` first, so
-that an unscoped query cannot be written; the few that cross scopes stand apart at the end and say
-so. Every verb that depends on the time takes `now` (aware UTC). Every verb raises `StoreError` when
-the database is away or refuses. `kagent_memory.testing.StoreContract` states the same promises as
-tests. The queue, the tokens and the receipts beside the memories are in `stores.parts`.
+A store keeps, finds and forgets; it decides nothing. Methods on one scope take the `Scope` first,
+so that no unscoped query can be written; the few that cross scopes are at the end and say so. Every
+method that depends on the time takes `now` (aware UTC). Every method raises `StoreError` if the
+database is unavailable or refuses. `kagent_memory.testing.StoreContract` states the same promises
+as tests. The queue, tokens and receipts are in `stores.parts`.
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ class MemoryStore(ABC):
     """A database that keeps memories.
 
     Many tasks of one event loop may use a store, which never blocks that loop. Use after `close`
-    raises StoreError. "Visible" means: state active and not expired at `now`; what is pinned never
-    expires.
+    raises StoreError. "Visible" means: state active and not expired at `now`; pinned memories never
+    expire.
 
-    The abstract verbs, and those of its `spaces`, are all that a store needs. The others are made
-    of them, and right for any store; one that keeps many memories in a scope answers them faster by
-    itself. What cannot be made of them is refused by its name.
+    The abstract methods, and those of its `spaces`, are all that a store needs. The others are
+    derived from them and correct for any store; a store with many memories in a scope overrides
+    them with faster ones. Methods that cannot be derived are refused by name.
     """
 
     spaces: EmbeddingSpaces
 
     @property
     def trouble(self) -> str | None:
-        """Return what is wrong with the server that searches should read, while another answers."""
+        """Return what is wrong with the server meant for searches, while another one answers."""
         return None
 
     @abstractmethod
@@ -73,50 +73,52 @@ class MemoryStore(ABC):
 
     @abstractmethod
     async def apply(self, scope: Scope, batch: Batch, *, now: datetime) -> Applied:
-        """Write a batch in one transaction and move the scope's version by one (not for an empty
-        batch of changes, taken and reinforced: finishing or queueing jobs and setting vectors leave
-        it).
+        """Write a batch in one transaction and move the scope's version by one, unless the batch
+        has no changes, taken events or reinforcements: ending or queueing jobs and setting vectors
+        leave it.
 
-        An added memory that equals an active one (the same `content_hash`: see `identity`) is not
-        added: the existing one is revived (expiry renewed by the new memory's TTL, metadata merged
-        with the new one's keys winning, pinned and the higher importance kept, event ids united)
-        and its id is reported; its content, created_at and usage stay. An expired one comes back
-        the same way. One that is added as quarantined and equals an active or a quarantined one
-        leaves that as it is, and so does one that is added as short-term and equals an active one
-        that is alive. An active one that equals a short-term one and no active one promotes that; a
-        short- term one that a change makes active is united with the active one that equals it.
+        An added memory that equals an active one (by `content_hash`, see `identity`) is not added:
+        the existing one is revived and its id is returned. Its expiry is renewed by the new
+        memory's TTL, metadata is merged with the new keys winning, `pinned` and the higher
+        importance are kept, and event ids are united; its content, created_at and usage stay. An
+        expired one comes back the same way. A quarantined addition that equals an active or
+        quarantined memory leaves that as it is, and so does a short-term addition that equals an
+        active living one. An active addition that equals only a short-term memory promotes that; a
+        short-term memory that a change makes active is united with the active one that equals it.
+        Two equal memories in one batch become one.
+
         Without `explicit`, a change whose event ids meet a tombstone, or whose text was forgotten
-        in that session, is held back (id None). `position` of an added memory with a session is the
-        next free one of that session, in batch order. Two equal memories added by one batch become
-        one. A replaced memory whose content changed loses its vectors of every embedding space, but
-        for the one this batch brings. A vector for a memory that is not there is left out.
+        in that session, is blocked (id None). The `position` of an added memory with a session is
+        the next free one of that session, in batch order. A replaced memory whose content changed
+        loses its vectors of every embedding space but the one in this batch. A vector for a missing
+        memory is dropped.
 
         Raises:
-            Conflict: expected_version, a revision, a fence or a taken event does not fit any more,
-                or a replaced memory would equal another active one.
-            InvalidInput: a vector does not fit its embedding space, which must be there, or a key
-                is too long.
-            NotFound: a change replaces a memory that is not there.
+            Conflict: expected_version, a revision, a fence or a taken event does not match any
+                more, or a replaced memory would equal another active one.
+            InvalidInput: a vector does not fit its embedding space, which must exist, or a key is
+                too long.
+            NotFound: a change replaces a memory that does not exist.
         """
 
     @abstractmethod
     async def forget(self, scope: Scope, which: Erasure) -> tuple[str, ...]:
-        """Erase memories with their revisions, vectors, terms and counters; return the ids erased,
-        or in a dry run those that would be.
+        """Erase memories with their revisions, vectors, terms and counters, and return the erased
+        ids; in a dry run those that would be erased.
 
-        What was merged or superseded into an erased memory goes with it, what a merge made of an
-        erased one, and what said the same and is history. Leaves tombstones: the source event ids
-        and these `event_ids` (for the whole scope) and, per session, a keyed hash of each text.
-        Unknown ids are skipped.
+        An erased memory takes along the memories merged or superseded into it, those that a merge
+        made of it, and history that said the same. It leaves tombstones: the source event ids and
+        these `event_ids` (for the whole scope) and, per session, a keyed hash of each text. Unknown
+        ids are skipped.
 
-        Where the database keeps the queue and the receipts as well, the queued jobs of a session,
-        or of everything, are withdrawn in the same transaction, and where something was erased or
-        withdrawn, its receipt joins the chain of the tenant, if `who` asked for it is known.
+        If the database also keeps the queue and the receipts, queued jobs of the session or of
+        everything are withdrawn in the same transaction, and if anything was erased or withdrawn, a
+        receipt joins the chain of the tenant unless `who` is None.
         """
 
     async def kept(self, scope: Scope, filter: Filter) -> Sequence[str]:
-        """Return the ids of all memories that pass the filter: active or not, expired or not, in
-        order. With `superseded="only"` or `"quarantined"` those in that state alone.
+        """Return the ids of all memories that match the filter, in any state, expired or not, in
+        order; with `superseded="only"` or `"quarantined"` those in that state.
         """
         every = filter if filter.superseded else replace(filter, superseded=True)
         found = await self.select(scope, MemoryQuery(filter=every, now=EARLIEST))
@@ -124,46 +126,46 @@ class MemoryStore(ABC):
 
     @abstractmethod
     async def whole(self, scope: Scope, ids: Sequence[str] | None = None) -> Sequence[Whole]:
-        """Return these memories with their usage and history, in the order of their ids, whether
-        they are visible or not; None: all of the scope.
+        """Return these memories with usage and history, visible or not, in order of ids; None: all
+        of the scope.
         """
 
     async def restore(
         self, scope: Scope, memories: Sequence[Whole], *, dry_run: bool = False, now: datetime
     ) -> Sequence[Restored]:
-        """Put memories of another store back as they were there, byte for byte, in one transaction,
-        with the vectors that came along.
+        """Restore memories of another store byte for byte, with their vectors, in one transaction.
 
-        One whose id is here, that says the same as an active one here, or that was forgotten here
-        is left out. Gives what came of each, or in a dry run what would.
+        A memory is left out if its id exists, if it says the same as an active one, or if it was
+        forgotten here. Return the outcome of each, or in a dry run the outcome that it would have.
 
         Raises:
-            InvalidInput: one of them, or a vector, cannot be stored; none is then.
-            ConfigurationError: this store cannot take them.
+            InvalidInput: a memory or vector cannot be stored; then none is.
+            ConfigurationError: this store does not support it.
         """
         raise refused(self, "restore")
 
     async def evict(
         self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime, dry_run: bool = False
     ) -> tuple[str, ...]:
-        """Erase the first of these memories until `keep` visible ones are left in the scope, as the
-        prune erases: with all that belongs to them, what was merged into them too, and without
-        tombstones, so that they may come again. Those pinned or no longer visible are skipped.
-        Return the ids erased, or in a dry run those that would be. Safe with two at once: how many
-        are left is counted under the lock.
+        """Erase the first of these memories until `keep` visible ones are left in the scope, and
+        return the erased ids; in a dry run those that would be erased.
+
+        Erasing works as in the prune: with everything that belongs to a memory and was merged into
+        it, and without tombstones, so that it may come again. Pinned and invisible memories are
+        skipped. Two calls at once are safe: the remaining memories are counted under the lock.
 
         Raises:
-            ConfigurationError: this store cannot.
+            ConfigurationError: this store does not support it.
         """
         raise refused(self, "evict")
 
     # -- one scope: reading ---------------------------------------------------------------------
 
     async def select(self, scope: Scope, query: MemoryQuery) -> Sequence[Memory]:
-        """Return the memories that a query asks for, with their usage.
+        """Return the memories that match a query, with their usage.
 
         Raises:
-            InvalidInput: there is no embedding space of this number.
+            InvalidInput: there is no embedding space with this number.
         """
         memories = [whole.memory for whole in await self.whole(scope, query.ids)]
         embedded: Mapping[str, Vector] = {}
@@ -192,8 +194,8 @@ class MemoryStore(ABC):
     async def get(
         self, scope: Scope, ids: Sequence[str], *, now: datetime, superseded: bool = False
     ) -> Mapping[str, Memory]:
-        """Return the visible ones among `ids` (with `superseded`, also those no longer active),
-        with their usage.
+        """Return the visible ones among `ids`, or with `superseded` also inactive ones, with their
+        usage.
         """
         wanted = known(ids)
         query = MemoryQuery(ids=wanted, filter=Filter(superseded=superseded), now=now)
@@ -210,11 +212,11 @@ class MemoryStore(ABC):
         cursor: str | None = None,
         now: datetime,
     ) -> Page:
-        """Return visible memories that pass the filter, by the time they were made; a cursor stays
-        right while rows come and go, and a page costs the same however many memories there are.
+        """Return a page of visible memories that match the filter, by creation time.
 
-        "newest" begins with the latest, ties by id descending; "oldest" with the earliest, ties by
-        id ascending. `limit` 0 is an empty page.
+        A cursor stays valid while rows come and go, and a page costs the same however many memories
+        there are. "newest" begins with the latest, ties by id descending; "oldest" with the
+        earliest, ties by id ascending. A `limit` of 0 gives an empty page.
 
         Raises:
             InvalidInput: the cursor is not one of ours.
@@ -228,21 +230,21 @@ class MemoryStore(ABC):
         return Page(memories=tuple(page), cursor=page_cursor(page, order, len(found) > limit))
 
     async def node(self) -> Mapping[str, float]:
-        """Return what the server that answers says of itself: whether it `is_standby`, up to which
-        `position` of the log it holds, and of how many `seconds` ago that is on a standby.
+        """Return the answering server's state: whether it `is_standby`, the `position` of the log
+        that it holds, and on a standby how many `seconds` old that is.
         """
         raise refused(self, "node")
 
     @property
     def reader(self) -> MemoryStore:
-        """Return the store that searches and lists are read from: a standby, where there is one."""
+        """Return the store for searches and lists: a standby if there is one."""
         return self
 
     async def view(
         self, scope: Scope, *, filter: Filter = EVERYTHING, now: datetime, cached: bool = False
     ) -> View:
-        """Return a scope as a search reads it: what it holds now; or with `cached` what this
-        process took it to hold last, until `View.memories` says that it is stale.
+        """Return a view of a scope for a search: its current state, or with `cached` the state that
+        this process saw last, until `View.memories` finds that stale.
         """
         memories = [whole.memory for whole in await self.whole(scope)]
         return await MemoriesView.of(self, scope, memories, filter=filter, now=now)
@@ -251,8 +253,8 @@ class MemoryStore(ABC):
     async def taken(
         self, scope: Scope, session_id: str, event_ids: Sequence[str]
     ) -> frozenset[str]:
-        """Return the events that were taken in already or that a tombstone holds; `SESSION_END`
-        is among them when nothing of the session was taken in since its end.
+        """Return the events that were ingested or have a tombstone; `SESSION_END` is among them if
+        nothing of the session was ingested since its end.
         """
 
     async def history(self, scope: Scope, memory_id: str) -> Sequence[Revision]:
@@ -266,7 +268,7 @@ class MemoryStore(ABC):
         ]
 
     async def group(self, scope: Scope, group: str) -> Sequence[Revision]:
-        """Return all revisions that one decision made (see `Change.group`)."""
+        """Return all revisions of one decision (see `Change.group`)."""
         every = [revision for whole in await self.whole(scope) for revision in whole.revisions]
         of_group = [revision for revision in every if revision.group == group]
         return sorted(
@@ -277,22 +279,22 @@ class MemoryStore(ABC):
     async def vectors(
         self, scope: Scope, space_number: int, ids: Sequence[str]
     ) -> Mapping[str, Vector]:
-        """Return the vectors of these memories of a scope as they are kept, float32, by id; those
+        """Return the stored vectors of these memories of a scope as float32, by id; memories
         without one are left out.
 
         Raises:
-            InvalidInput: there is no embedding space of this number.
+            InvalidInput: there is no embedding space with this number.
         """
 
     async def version(self, scope: Scope) -> int:
-        """Return the scope's version; 0 when nothing was ever written."""
+        """Return the scope's version; 0 if nothing was ever written."""
         return (await self.stats(scope, now=EARLIEST)).version
 
     async def facets(
         self, scope: Scope, *, filter: Filter = Filter(), most: int = 100, now: datetime
     ) -> Facets:
-        """Count the memories that the filter lets through, and return the `most` most frequent
-        topics and tags of them. This default reads them all; a store may do it faster.
+        """Count the memories that match the filter, and return their `most` most frequent topics
+        and tags. This default reads them all; a store may be faster.
         """
         passing = await self.select(scope, MemoryQuery(filter=filter, now=now))
         topics = Counter(label for memory in passing for label in {*memory.topics})
@@ -305,37 +307,38 @@ class MemoryStore(ABC):
 
     @abstractmethod
     async def stats(self, scope: Scope, *, now: datetime, popular_after: int = 10) -> ScopeStats:
-        """Return the counts of the scope; `popular_after`: as the prune will have it."""
+        """Return the counts of the scope; `popular_after` as for the prune."""
 
     # -- across scopes: maintenance -------------------------------------------
 
     @abstractmethod
     async def count(self, deliveries: Sequence[Delivery]) -> None:
-        """Count what was retrieved and delivered, all of it or nothing; row locks are taken in the
-        order of scope and memory ids. Ids that are gone are skipped. Leaves the scopes' versions.
-        Crosses scopes.
+        """Count retrievals and deliveries, all or nothing. Row locks are taken in the order of
+        scope and memory ids. Missing ids are skipped, and the versions of scopes stay. Crosses
+        scopes.
         """
 
     @abstractmethod
     async def prune(self, *, now: datetime, popular_after: int, dry_run: bool = False) -> Pruned:
-        """Invariant 7, over all scopes: expired, not pinned: delivered < popular_after → erased
-        with all that belongs to them; otherwise extended by their own TTL from now, delivered reset
-        to 0. Names the erased ones. Safe with two at once.
+        """Prune all scopes (invariant 7): erase expired memories that are not pinned and have fewer
+        than `popular_after` deliveries, with everything that belongs to them; extend the other
+        expired ones by their own TTL and reset `delivered`. Return the erased ones by name. Two
+        calls at once are safe.
         """
 
     async def forget_tenant(
         self, tenant: str, *, limit: int, who: str | None = None, now: datetime
     ) -> ForgottenTenant:
-        """Erase some memories of a tenant, at most about `limit`, and when none is left all else
-        (`done`). `who`: as `forget`, for each transaction that erases memories. Beside a companion
-        tenants are forgotten by `forget`, so that tombstones stay.
+        """Erase some memories of a tenant, at most about `limit`, and once none is left everything
+        else (`done`). `who` as in `forget`, for each transaction that erases memories. With a
+        companion, tenants are forgotten by `forget`, so that tombstones stay.
         """
         raise refused(self, "forget_tenant")
 
     async def rotate_keys(self, *, dry_run: bool = False) -> Rotated:
-        """Encrypt anew, with the first of the `encryption_keys`, whatever it did not encrypt: what
-        is plain, and what older keys did. Some rows a transaction: interrupted, it goes on where it
-        stopped when it is run again; others read and write meanwhile. Crosses scopes.
+        """Encrypt everything that is plain, or encrypted with an older key, with the first of the
+        `encryption_keys`. Works in small transactions while others read and write; run it again to
+        continue after an interruption. Crosses scopes.
 
         Raises:
             ConfigurationError: there is no key, one is missing that something was encrypted with,
@@ -346,17 +349,17 @@ class MemoryStore(ABC):
     async def lacking_vectors(
         self, scopes: Sequence[Scope], space_number: int, *, now: datetime
     ) -> Sequence[Scope]:
-        """Return those of the scopes that hold a visible memory without a vector of this embedding
-        space, by (tenant, app, user). Crosses scopes.
+        """Return the scopes with a visible memory without a vector of this embedding space, by
+        (tenant, app, user). Crosses scopes.
 
         Raises:
-            InvalidInput: there is no embedding space of this number.
+            InvalidInput: there is no embedding space with this number.
         """
         query = MemoryQuery(lacking=space_number, limit=1, now=now)
         return [scope for scope in in_order(scopes) if await self.select(scope, query)]
 
     async def all_scopes(self, *, at_once: int) -> AsyncIterator[Sequence[Scope]]:
-        """Return every scope, so many at a time, in the order of `scopes`. Crosses scopes."""
+        """Yield every scope in batches, in the order of `scopes`. Crosses scopes."""
         after: Scope | None = None
         while page := await self.scopes(after=after, limit=at_once):
             yield page
@@ -364,16 +367,16 @@ class MemoryStore(ABC):
 
     @abstractmethod
     async def scopes(self, **which: Unpack[ScopeQuery]) -> Sequence[Scope]:
-        """Return scopes that hold memories, in order of (tenant, app, user); of this tenant, user
-        and app, and those that come after another one. Crosses scopes.
+        """Return scopes with memories in order of (tenant, app, user), filtered by tenant, user and
+        app, after another one. Crosses scopes.
 
         Raises:
-            InvalidInput: tenant, user or app can be no part of a scope.
+            InvalidInput: tenant, user or app cannot be part of a scope.
         """
 
     async def about(self) -> Mapping[str, str]:
-        """Describe the database for people: `database` and `extension` with their versions, the
-        applied `migrations`, and `lacking`, the privileges that its user lacks.
+        """Describe the database for people: versions of `database` and `extension`, applied
+        `migrations`, and the `lacking` privileges of its user.
         """
         return {"database": type(self).__name__, "migrations": "none"}
 
@@ -381,7 +384,7 @@ class MemoryStore(ABC):
 async def pages(
     store: MemoryStore, scope: Scope, filter: Filter = EVERYTHING, *, now: datetime
 ) -> AsyncIterator[Sequence[Memory]]:
-    """Yield the memories that the filter lets through, oldest first, some at a time."""
+    """Yield the memories that match the filter in batches, oldest first."""
     cursor: str | None = None
     while True:
         page = await store.list(

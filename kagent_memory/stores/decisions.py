@@ -1,6 +1,4 @@
-"""Decisions about a scope's memories that every store shares: pages, counts, and what is forgotten
-together.
-"""
+"""Decisions about a scope's memories that all stores share: pages, counts and lineage."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ _PLACE = TypeAdapter[tuple[Order, AwareDatetime, UUID]](tuple[Order, AwareDateti
 
 
 def page_cursor(page: Sequence[Memory], order: Order, more: bool) -> str | None:
-    """Return the cursor of what follows a page; None where there is no more."""
+    """Return the cursor after a page; None at the end."""
     if not (page and more):
         return None
     place = _PLACE.dump_json((order, page[-1].created_at, UUID(page[-1].id)))
@@ -35,7 +33,7 @@ def page_cursor(page: Sequence[Memory], order: Order, more: bool) -> str | None:
 
 
 def page_end(cursor: str, order: Order) -> tuple[datetime, str]:
-    """Return the time and the id of the last memory of the page before.
+    """Return the time and id of the last memory of the previous page.
 
     Raises:
         InvalidInput: the cursor is not one of ours.
@@ -50,8 +48,8 @@ def page_end(cursor: str, order: Order) -> tuple[datetime, str]:
 
 
 def lineage_of(memories: Mapping[str, Whole], ids: Iterable[str]) -> set[str]:
-    """Return the ids of what goes when these are forgotten, by all that a scope holds: they, what
-    was merged or superseded into them, what a merge made of them, and history that said the same.
+    """Return the ids of all memories that are forgotten with these: those merged or superseded into
+    them, those that a merge made of them, and history that said the same.
     """
     lineage, fresh = set[str](), {*ids} & memories.keys()
     past = [whole.memory for whole in memories.values() if whole.memory.state != "active"]
@@ -72,7 +70,7 @@ def lineage_of(memories: Mapping[str, Whole], ids: Iterable[str]) -> set[str]:
 
 
 def stats_of(memories: Sequence[Memory], *, now: datetime, popular_after: int) -> ScopeStats:
-    """Return the counts of some memories, in whatever state."""
+    """Return the counts of memories in any state."""
     lives = Counter((memory.state, is_visible(memory, now, superseded=True)) for memory in memories)
     visible = [memory for memory in memories if is_visible(memory, now)]
     return ScopeStats(
@@ -93,8 +91,8 @@ def stats_of(memories: Sequence[Memory], *, now: datetime, popular_after: int) -
 
 
 def tombstones_of(whole: Whole, salt: bytes = b"") -> set[tuple[str, str]]:
-    """Return what holds a forgotten memory back, each after its kind: the events of every state and
-    change that it ever had, and the texts. Without a salt there are no texts.
+    """Return the tombstones of a forgotten memory by kind: the events of every state and change
+    that it ever had, and the texts. Without a salt there are no texts.
     """
     states = every_state(whole.memory, whole.revisions)
     tombstones = {
@@ -108,10 +106,10 @@ def tombstones_of(whole: Whole, salt: bytes = b"") -> set[tuple[str, str]]:
 
 
 def in_order(scopes: Iterable[Scope], **which: Unpack[ScopeQuery]) -> list[Scope]:
-    """Return those of some scopes that are meant, by (tenant, app, user); without a limit all.
+    """Return the scopes that match, by (tenant, app, user); without a limit all.
 
     Raises:
-        InvalidInput: tenant, user or app can be no part of a scope.
+        InvalidInput: tenant, user or app cannot be part of a scope.
     """
 
     def place(scope: Scope) -> tuple[str, str, str]:
@@ -128,11 +126,10 @@ def in_order(scopes: Iterable[Scope], **which: Unpack[ScopeQuery]) -> list[Scope
 
 
 def named(which: ScopeQuery) -> dict[str, str | None]:
-    """Return the parts of scopes that a query is narrowed to, by their names; None: not by this
-    one.
+    """Return the parts of scopes that a query names, by name; None for the others.
 
     Raises:
-        InvalidInput: one of them can be no part of a scope.
+        InvalidInput: a part is invalid.
     """
     return {
         name: None if (part := which.get(name)) is None else checked_text(part, f"The {name}")

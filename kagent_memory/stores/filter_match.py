@@ -1,6 +1,4 @@
-"""Filters applied to memories in Python: to rows that no store narrowed, the neighbours of what
-matched.
-"""
+"""Filters applied to memories in Python, for rows that no store has filtered."""
 
 from __future__ import annotations
 
@@ -10,9 +8,7 @@ from ..records import Filter, Memory
 
 
 def matches_filter(filter: Filter, memory: Memory) -> bool:
-    """Return True if every field of the filter that is set holds for the memory, as `Filter`
-    says.
-    """
+    """Return True if every field of the filter that is set matches the memory; see `Filter`."""
     return (
         _is_of(filter, memory)
         and (not filter.topics or not set(filter.topics).isdisjoint(memory.topics))
@@ -47,7 +43,7 @@ def _between(at: datetime | None, after: datetime | None, before: datetime | Non
 
 
 def is_visible(memory: Memory, now: datetime, superseded: bool | str = False) -> bool:
-    """Return whether readers see a memory at `now`; `superseded` as in `Filter`."""
+    """Return True if readers see a memory at `now`; `superseded` as in `Filter`."""
     if not memory.pinned and memory.expires_at is not None and memory.expires_at <= now:
         return False
     if isinstance(superseded, str):
@@ -56,5 +52,5 @@ def is_visible(memory: Memory, now: datetime, superseded: bool | str = False) ->
 
 
 def is_searched(memory: Memory, now: datetime, superseded: bool | str = False) -> bool:
-    """Return whether searches see a memory at `now`: what readers see, and kept turns."""
+    """Return True if searches see a memory at `now`: visible ones and kept turns."""
     return is_visible(memory, now, superseded or ("source" if memory.state == "source" else False))

@@ -1,5 +1,5 @@
-"""The parts of a store: its memories, the durable queue of ingestion, the bearer tokens and the
-receipts; and what spans several of them.
+"""The parts of a store: memories, queue, tokens and receipts; and the methods that span several of
+them.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from .values import (
 
 @dataclass(frozen=True)
 class Store:
-    """Memories, queue, tokens and receipts, as `open_store` gives them.
+    """Memories, queue, tokens and receipts, as `open_store` returns them.
 
-    Parts of one database share its transactions. Where the memories are kept elsewhere, the other
-    parts belong to a `companion`, and no transaction spans the two: a batch writes its memories
-    first, then queues the jobs that follow, then ends its job. A process that is killed in between
-    leaves the job to another worker, which finds its events taken in and adds nothing twice.
+    Parts of one database share its transactions. If the memories are kept elsewhere, the other
+    parts belong to a `companion`, and no transaction spans both: a batch writes its memories first,
+    then queues follow-on jobs, then ends its job. If a process is killed in between, another worker
+    takes the job, finds its events ingested and adds nothing twice.
 
     Attributes:
-        companion: the memories of the database that keeps the other parts, if they are apart.
+        companion: the memories of the database that keeps the other parts, if that is another one.
     """
 
     memories: MemoryStore
@@ -66,7 +66,7 @@ class Store:
         await self.close()
 
     async def apply(self, scope: Scope, batch: Batch, *, now: datetime) -> Applied:
-        """Apply a batch, end its job and queue those that follow: see `MemoryStore.apply`."""
+        """Apply a batch, end its job and queue follow-on jobs; see `MemoryStore.apply`."""
         if self.companion is None:
             return await self.memories.apply(scope, batch, now=now)
         for job in batch.jobs:
@@ -83,11 +83,11 @@ class Store:
         return applied
 
     async def enqueue(self, jobs: Sequence[Job]) -> None:
-        """Queue jobs without the messages of events that were taken in or forgotten."""
+        """Queue jobs without the messages of events that were ingested or forgotten."""
         await self.queue.enqueue(jobs if self.companion is None else await self._fresh(jobs))
 
     async def _fresh(self, jobs: Sequence[Job]) -> Sequence[Job]:
-        """Return jobs without the messages of events that the memories hold or forgot."""
+        """Return jobs without the messages of events that were ingested or forgotten."""
         return [
             replace(job, payload=without_events(job.payload, await self._taken_events(job)))
             for job in jobs
@@ -101,7 +101,7 @@ class Store:
 
     async def forget(self, scope: Scope, which: Erasure) -> tuple[str, ...]:
         """Erase memories, and withdraw the queued jobs of a session or of everything, with
-        tombstones of their events; what is forgotten leaves the payloads of the others too. See
+        tombstones for their events; forgotten events leave the payloads of other jobs too. See
         `MemoryStore.forget`.
         """
         if self.companion is None:
@@ -128,7 +128,7 @@ class Store:
     async def forget_tenant(
         self, tenant: str, *, limit: int, who: str | None = None, now: datetime
     ) -> ForgottenTenant:
-        """Erase some memories of a tenant, and when none is left all else that is kept of it: see
+        """Erase some memories of a tenant, and once none is left everything else of it; see
         `MemoryStore.forget_tenant`.
         """
         if self.companion is None:
@@ -142,7 +142,7 @@ class Store:
         return rest
 
     async def stats(self, scope: Scope, *, now: datetime, popular_after: int = 10) -> ScopeStats:
-        """Return counts of the scope's memories and jobs."""
+        """Return the counts of the scope's memories and jobs."""
         counted = await self.memories.stats(scope, now=now, popular_after=popular_after)
         if self.companion is None:
             return counted
@@ -150,7 +150,7 @@ class Store:
         return replace(counted, jobs=of_jobs.jobs, oldest_job_at=of_jobs.oldest_job_at)
 
     async def scopes(self, **which: Unpack[ScopeQuery]) -> Sequence[Scope]:
-        """Return the scopes that hold memories or jobs: see `MemoryStore.scopes`."""
+        """Return the scopes with memories or jobs; see `MemoryStore.scopes`."""
         if self.companion is None:
             return await self.memories.scopes(**which)
         of_jobs = await self.companion.scopes(**which)
@@ -161,12 +161,12 @@ class Store:
 def store_in(
     database: Database, options: OpenOptions, *, searches: Database | None = None
 ) -> Store:
-    """Return the store that a database keeps all parts of.
+    """Return the store of a database that keeps all parts.
 
     Args:
-        database: keeps them.
-        options: the store was opened with.
-        searches: answers searches and lists, perhaps a little behind; None: the same database.
+        database: the database.
+        options: the options that the store was opened with.
+        searches: the database for searches and lists, perhaps a little behind; None: the same.
     """
     cache_mb = options.get("cache_mb", CACHE_MB)
     memories = SqlMemoryStore(database, cache_mb=cache_mb, searches=searches)

@@ -1,4 +1,4 @@
-"""Values that go into a store and come out of it, frozen, and the checks of keys."""
+"""The values that go into and come out of a store, frozen, and the checks of keys."""
 
 from __future__ import annotations
 
@@ -36,21 +36,17 @@ EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class OpenOptions(TypedDict, total=False):
-    """Options of opening a store; a store leaves aside what means nothing to it, and what is
-    left out is at its default.
+    """The options of opening a store; a store ignores those without meaning for it.
 
     Attributes:
-        schema: of the server's database; two schemas are two stores.
-        cache_mb: the most that is kept in memory of the indexes of the scopes searched last, in
-            MiB.
-        pool_size: the most connections at a time.
-        statement_timeout_seconds: the longest that one statement may take.
-        rls: switches row level security on; once it is, every store finds out.
-        encryption_keys: what `KeyRing.parse` takes; None: rows are not encrypted.
-        read_uri: a standby that searches and lists are read from; None: all is read where it is
-            written.
-        pool: the caller's own connections to PostgreSQL, or a function that makes them, instead of
-            ours.
+        schema: the schema in the server's database; two schemas are two stores.
+        cache_mb: the memory for the indexes of the scopes searched last, in MiB.
+        pool_size: the most connections.
+        statement_timeout_seconds: the time limit of a statement.
+        rls: switch row level security on; then every store uses it.
+        encryption_keys: the keys for `KeyRing.parse`; None: rows are not encrypted.
+        read_uri: a standby for searches and lists; None: read from the primary.
+        pool: the caller's own connections to PostgreSQL, or a function that makes them; None: ours.
     """
 
     schema: str
@@ -64,7 +60,7 @@ class OpenOptions(TypedDict, total=False):
 
 
 class ScopeQuery(TypedDict, total=False):
-    """Conditions on scopes: their tenant, user and app, and the last one of the page before."""
+    """Conditions on scopes: tenant, user and app, and the last scope of the previous page."""
 
     tenant: str | None
     user: str | None
@@ -82,20 +78,20 @@ held it back.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryQuery:
-    """Which visible memories of a scope are read, in which order: at most one of ids, slots and
-    lacking, which come without other conditions than here.
+    """A query for visible memories of a scope. At most one of ids, slots and lacking is set,
+    without other conditions.
 
     Attributes:
-        now: when they are visible.
-        filter: lets them through.
-        ids: these alone, kept turns too, in any order and state that the filter names.
-        slots: those with subject and attribute in one of these (`tokenizer.slot`), no turns, oldest
-            first, up to the limit.
-        lacking: those without a vector of the embedding space of this number, kept turns and
-            short-term ones too, oldest first, up to the limit.
-        order: by the time they were made, ties by id.
-        after: the time and the id of the one before the first.
-        limit: how many at most.
+        now: the time of visibility.
+        filter: the filter that they match.
+        ids: only these, kept turns included, in any order and any state that the filter names.
+        slots: only memories with subject and attribute in one of these (`tokenizer.slot`), no
+            turns, oldest first.
+        lacking: only memories without a vector of the embedding space with this number, kept turns
+            and short-term ones included, oldest first.
+        order: by creation time, ties by id.
+        after: the time and id of the memory before the first.
+        limit: the most memories.
     """
 
     now: datetime
@@ -110,15 +106,15 @@ class MemoryQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erasure:
-    """Memories to forget.
+    """A request to forget memories.
 
     Attributes:
-        ids: of memories.
+        ids: the ids of memories.
         session_id: a whole session.
-        everything: all of the scope.
-        event_ids: events that must not be taken in any more.
-        dry_run: erase nothing, only say what would be.
-        who: asked for it; None: no receipt.
+        everything: everything of the scope.
+        event_ids: events that must not be ingested any more.
+        dry_run: erase nothing, only report what would be erased.
+        who: who asked for it; None: no receipt.
         now: the time.
     """
 
@@ -132,11 +128,11 @@ class Erasure:
 
 
 class Stale(Exception):
-    """Raised by a view that answered from what does not hold any more: see `MemoryStore.view`."""
+    """Raised by a view whose answer is out of date: see `MemoryStore.view`."""
 
 
 class Behind(Stale):
-    """The server that answers has not seen what was written or read before."""
+    """Raised if the answering server has not seen what was written or read before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,16 +140,16 @@ class Job:
     """A queued piece of work.
 
     Attributes:
-        key: jobs of one scope, kind and key (not "") coalesce while queued: the later one replaces
-            payload and run_after, and their `messages` are united. An inactivity timer lives as
-            such a job.
-        payload: what the work needs; each of its `messages`, if it has any, names its `event_id`.
-        provider, model: which summary provider and model it must run with; "" means none.
-        lease_until: on the database's clock.
-        fence: moved by every claim; who holds an older one can no longer finish the job.
-        attempts: times it was claimed, and not given back unharmed.
-        failures: those of them that count towards a dead letter; what may pass does not.
-        calls, tokens: what the model cost so far.
+        key: queued jobs with the same scope, kind and key (not "") coalesce: the later one replaces
+            payload and run_after, and their `messages` are united. An inactivity timer is such a
+            job.
+        payload: the data of the work; each of its `messages`, if any, has an `event_id`.
+        provider, model: the summary provider and model that it needs; "" means none.
+        lease_until: by the database's clock.
+        fence: increased by every claim; holders of an older one cannot end the job any more.
+        attempts: how often it was claimed and not given back unharmed.
+        failures: the attempts that count towards a dead letter; temporary failures do not.
+        calls, tokens: the model costs so far.
     """
 
     id: str
@@ -179,20 +175,20 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Writes of one `apply`, whole or not at all.
+    """The writes of one `apply`, all or none.
 
     Attributes:
-        vectors: by memory id, of `space_number`; a vector for a memory that exists already goes to
-            the existing one.
-        taken: (session_id, event_id) pairs taken in by this batch; if one was taken before:
-            Conflict. `SESSION_END` as an event id says that the session has ended, until a later
-            batch takes in an event of it.
-        reinforced: ids of memories that were met again: expiry renewed by their own TTL.
-        job: (id, fence) of the job that this batch ends; the row goes. Another fence: Conflict.
-        calls, tokens: what the model cost for this batch; added to the scope's totals.
-        expected_version: the scope's version that the changes were planned on; another: Conflict.
+        vectors: vectors by memory id, in `space_number`; the vector of a duplicate goes to the
+            existing memory.
+        taken: (session_id, event_id) pairs that this batch ingests; if one was ingested before:
+            Conflict. `SESSION_END` as an event id ends the session until a later batch ingests an
+            event of it.
+        reinforced: ids of memories that were met again; their expiry is renewed by their own TTL.
+        job: (id, fence) of the job that this batch ends; its row goes. Another fence: Conflict.
+        calls, tokens: the model costs of this batch, added to the scope's totals.
+        expected_version: the scope's version when the changes were planned; another one: Conflict.
         jobs: follow-on jobs of the same scope, queued in the same transaction.
-        texts: of its memories.
+        texts: the prepared texts of its memories.
     """
 
     changes: Sequence[Change] = ()
@@ -226,7 +222,7 @@ class Delivery:
     at: datetime
 
     def added_to(self, memory: Memory) -> Usage:
-        """Return the usage of a memory with these counts added to it."""
+        """Return the usage of a memory with these counts added."""
         old, times = memory.usage, self.counts.get("delivered", {}).get(memory.id, 0)
         new: dict[str, Any] = {
             name: getattr(old, name) + counts.get(memory.id, 0)
@@ -240,14 +236,14 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextMatches:
-    """Statistics of one scope for BM25, counted over the memories that are visible and pass the
+    """The statistics of one scope for BM25, over the memories that are visible and match the
     filter.
 
     Attributes:
-        documents: how many memories there are.
-        average_length: mean number of index terms of a memory; 0.0 when there are none.
-        frequencies: term → in how many of them; terms that none holds are left out.
-        matches: at most `limit`, those with the rarest terms first.
+        documents: the number of memories.
+        average_length: the mean number of index terms per memory; 0.0 without memories.
+        frequencies: the document count of each term; terms without documents are left out.
+        matches: at most `limit` matches, those with the rarest terms first.
     """
 
     documents: int
@@ -260,9 +256,9 @@ class TermMatrix(NamedTuple):
     """The matches of a text search as arrays.
 
     Attributes:
-        rows: (n,) of the memories in their index, in the order of the matches.
-        terms: what the columns of `counts` stand for.
-        lengths: (n,) number of index terms of each memory.
+        rows: (n,) the rows of the memories in their index, in the order of the matches.
+        terms: the terms of the columns of `counts`.
+        lengths: (n,) the number of index terms of each memory.
         counts: (n, terms) how often each memory holds each term.
     """
 
@@ -274,7 +270,7 @@ class TermMatrix(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """Some memories in order, and the cursor of the next page (None at the end)."""
+    """A page of memories in order, and the cursor of the next page (None at the end)."""
 
     memories: tuple[Memory, ...]
     cursor: str | None = None
@@ -282,16 +278,15 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeStats:
-    """Counts of one scope: visible memories by type, expired not yet pruned, superseded, jobs by
+    """The counts of one scope: visible memories by type, expired and superseded ones, jobs by
     state, model costs.
 
     Attributes:
-        quarantined: those that wait to be confirmed.
-        short_term: those that are found in their session only.
-        unused: those that have expired and were delivered too seldom to live on: the next prune
-            deletes them.
-        oldest_job_at: when the oldest job was accepted that is still open; None without one. In an
-            outage of the model or the embedder it tells since when saves have been waiting.
+        quarantined: memories that wait to be confirmed.
+        short_term: memories that are found only in their session.
+        unused: expired memories with too few deliveries, which the next prune deletes.
+        oldest_job_at: when the oldest open job was accepted; None without one. During an outage of
+            the model or the embedder it shows since when saves have been waiting.
     """
 
     visible: int = 0
@@ -312,10 +307,10 @@ class ScopeStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingJobs:
-    """The accepted jobs that are still open, over all scopes.
+    """The open jobs of all scopes.
 
     Attributes:
-        count: how many.
+        count: the number of jobs.
         oldest_at: when the oldest was accepted; None without one.
     """
 
@@ -325,12 +320,11 @@ class PendingJobs:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A memory with its usage, and its history, oldest first: all that travels from one store to
-    another.
+    """A memory with usage and history, oldest first: everything that is transferred between stores.
 
     Attributes:
-        vectors: what `restore` is to keep of it, by the number of the embedding space; `whole`
-            gives none.
+        vectors: the vectors for `restore`, by the number of the embedding space; `whole` returns
+            none.
     """
 
     memory: Memory
@@ -339,16 +333,14 @@ class Whole:
 
 
 def every_state(memory: Memory, revisions: Sequence[Revision]) -> Sequence[Memory]:
-    """Return a memory as it is, and as it ever was."""
+    """Return the current and all former states of a memory."""
     return (memory, *(revision.before for revision in revisions if revision.before is not None))
 
 
 def with_after(
     memory: Memory, revisions: Sequence[Revision]
 ) -> Iterator[tuple[Revision, Memory | None]]:
-    """Return the changes of a memory's history, oldest first, each with the memory as it was right
-    after it.
-    """
+    """Return the changes of a memory, oldest first, each with the memory right after it."""
     return zip(revisions, (*(revision.before for revision in revisions[1:]), memory), strict=False)
 
 
@@ -359,7 +351,7 @@ one says the same; or it was forgotten here, and stays so."""
 
 @dataclass(frozen=True, slots=True)
 class Facets:
-    """Number of memories that a filter lets through, and their topics and tags with counts, most
+    """The number of memories that match a filter, and their topics and tags with counts, most
     frequent first.
     """
 
@@ -374,8 +366,8 @@ MAX_LISTED = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """A memory that a prune erased, or would erase, and why: its time to live was over, it had
-    faded, or its scope held too many.
+    """A memory that a prune erased or would erase, and why: it expired, faded, or its scope held
+    too many.
     """
 
     scope: Scope
@@ -385,14 +377,14 @@ class Gone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """Result of a prune, or of a dry run of one.
+    """The result of a prune or of its dry run.
 
     Attributes:
-        deleted: expired ones that were erased.
-        extended: expired ones that live on, because they are popular.
-        evicted: living ones that were erased, because their scope held too many.
-        faded: living ones that were erased, because little was left of their importance.
-        gone: each of the erased ones with its reason; the first 100,000.
+        deleted: the number of expired memories that were erased.
+        extended: the number of expired memories that live on because they are popular.
+        evicted: the number of living memories erased because their scope held too many.
+        faded: the number of living memories erased because their importance had faded.
+        gone: the erased memories with their reasons, the first 100,000.
     """
 
     deleted: int = 0
@@ -409,7 +401,7 @@ class Pruned:
 
     @property
     def erased(self) -> int:
-        """Return the number of memories that are gone."""
+        """Return the number of erased memories."""
         return sum(self.counts.values()) - self.extended
 
     def __add__(self, other: Pruned) -> Pruned:
@@ -419,12 +411,12 @@ class Pruned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rotated:
-    """Counts of values that were encrypted anew.
+    """The counts of a key rotation.
 
     Attributes:
-        key: the id of the key that it is encrypted with now.
-        scopes: how many agents' users had something of another key, or plain.
-        rows: how many memories, revisions, jobs and keys of digests were written anew.
+        key: the id of the key that everything is encrypted with now.
+        scopes: the number of scopes with values that were plain or under another key.
+        rows: the number of memories, revisions, jobs and digest keys that were rewritten.
     """
 
     key: str
@@ -434,13 +426,13 @@ class Rotated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgottenTenant:
-    """Counts of what was erased of a tenant.
+    """The counts of forgetting a tenant.
 
     Attributes:
-        scopes: how many agents' users are gone whole.
-        memories: how many memories were erased.
-        tokens: how many bearer tokens were revoked.
-        done: whether nothing is left; else the same call goes on.
+        scopes: the number of scopes that are gone completely.
+        memories: the number of erased memories.
+        tokens: the number of revoked bearer tokens.
+        done: True if nothing is left; otherwise repeat the call to continue.
     """
 
     scopes: int = 0
@@ -462,10 +454,10 @@ class Token:
     """A bearer token of the server.
 
     Attributes:
-        digest: the SHA-256 of the secret, as hex; the secret itself is kept nowhere.
-        tenant, user: whose memories it opens; without a user those of the whole tenant.
-        label: for people.
-        is_operator: opens every tenant, and what crosses them: the prune and the check.
+        digest: the SHA-256 of the secret in hex; the secret itself is not stored.
+        tenant, user: the memories that it opens; without a user those of the whole tenant.
+        label: a name for people.
+        is_operator: it opens every tenant, and the verbs that cross them.
     """
 
     id: str
@@ -479,10 +471,10 @@ class Token:
 
 
 def checked_job(job: Job) -> Job:
-    """`job` itself, if a queue can keep it.
+    """Return `job` if a queue can keep it.
 
     Raises:
-        InvalidInput: its id is not a UUID, or its session id or key is too long.
+        InvalidInput: its id is no UUID, or its session id or key is too long.
     """
     if not is_id(job.id):
         raise InvalidInput(f"The job's id {job.id!r} is not a UUID.")
@@ -492,10 +484,10 @@ def checked_job(job: Job) -> Job:
 
 
 def embed_job(scope: Scope, now: datetime, space: str = "") -> Job:
-    """Return the job that embeds whatever in the scope lacks a vector; one at a time is enough.
+    """Return the job that embeds the memories of a scope without a vector; one at a time is enough.
 
     Args:
-        scope: whose.
+        scope: the scope.
         now: when it is due.
         space: the name of the embedder that must do it; "": any.
     """
