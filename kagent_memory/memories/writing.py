@@ -81,7 +81,7 @@ class Writing(Opened):
         """
         with self.operation("upsert_memory", scope):
             session_id, queue = checked_session_id(session_id), self.store.queue
-            size = sum(len(str(message.text)) for message in messages)
+            size = sum(len(f"{message.text}{message.recalled}") for message in messages)
             max_bytes = self.settings.max_content_bytes
             ready = await run_in_thread(
                 size, prepared, messages, session_id, self.redactors.save, max_bytes

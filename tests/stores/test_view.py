@@ -83,9 +83,13 @@ async def test_a_large_scope_is_searched_beside_the_loop(count: int, asked: int,
     assert len((await work).hits) == 5
 
 
-async def test_a_long_transcript_is_queued_beside_the_loop():
-    """A transcript of ten thousand messages holds up no other task while it is queued."""
-    said = [Message(text="green tea", event_id=str(number)) for number in range(10_000)]
+@pytest.mark.parametrize(("count", "recalled"), [(10_000, ""), (60, "I sail on a lake. " * 300)])
+async def test_a_long_transcript_is_queued_beside_the_loop(count: int, recalled: str):
+    """Neither many messages nor long recalled texts hold up other tasks while they are queued."""
+    said = [
+        Message(text="green tea", event_id=f"{number}", recalled=(f"{number} {recalled}",))
+        for number in range(count)
+    ]
     async with await Memories.open("libsql:///:memory:", worker=False) as memories:
         await memories.remember(SCOPE, said[:1], "session")  # the first use of all takes longer
         work = asyncio.create_task(memories.remember(SCOPE, said, "session"))
