@@ -168,8 +168,7 @@ class JobHandlers:
             said_at=job.created_at,
             max_bytes=settings.max_content_bytes,
         )
-        size = sum(map(len, outputs)) + sum(len(fact.text) for fact in (*extracted, *turns))
-        facts, turns = await run_in_thread(size, lambda: (kept(extracted), kept(turns)))
+        facts, turns = await run_in_thread(LONG, lambda: (kept(extracted), kept(turns)))
         new = [to_memory(fact, settings, now=now) for fact in facts]
         near, decided = await self._meet(job.scope, new, llm, now)
         return Learnt(new, near, decided, turns)

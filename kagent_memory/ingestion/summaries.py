@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections import deque
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta
 
+from ..concurrency import LONG, run_in_thread
 from ..errors import ConfigurationError, TruncatedAnswer
 from ..language.tokenizer import estimated_tokens
 from ..models.llm import Llm, open_llm, provider_llm
@@ -114,11 +114,13 @@ class LlmSummary:
         facts: list[Fact] = []
         new_summary = ""
         schema = ExtractedSession if transcript.ended else ExtractedFacts
-        waiting = deque(await asyncio.to_thread(parts, said, max(room, MIN_PART_TOKENS)) or [[]])
+        split = await run_in_thread(LONG, parts, said, max(room, MIN_PART_TOKENS))
+        waiting = deque(split or [[]])
         while waiting:
             part = waiting.popleft()
             try:
-                answer = await llm.complete(self._filled(part, transcript, summary), schema=schema)
+                prompt = await run_in_thread(LONG, self._filled, part, transcript, summary)
+                answer = await llm.complete(prompt, schema=schema)
             except TruncatedAnswer:
                 if len(smaller := halves(part)) < 2:
                     raise
