@@ -189,15 +189,17 @@ class ScopeIndex:
         terms = list(dict.fromkeys(terms))
         holders = self.holders(terms)
         holders = holders.where(visible[holders.rows])
-        often = np.bincount(holders.terms, minlength=len(terms))
-        columns: list[int] = often.nonzero()[0].tolist()
+        frequencies = np.bincount(holders.terms, minlength=len(terms))
+        columns: list[int] = frequencies.nonzero()[0].tolist()
         documents = int(visible.sum())
         length = int(self.columns["length"][visible].sum())
         return TextMatches(
             documents=documents,
             average_length=length / documents if documents else 0.0,
-            frequencies={terms[number]: int(often[number]) for number in columns},
-            matches=self._rarest([terms[number] for number in columns], holders, often, limit),
+            frequencies={terms[number]: int(frequencies[number]) for number in columns},
+            matches=self._rarest(
+                [terms[number] for number in columns], holders, frequencies, limit
+            ),
         )
 
     def holders(self, terms: Sequence[str]) -> Postings:
@@ -205,11 +207,11 @@ class ScopeIndex:
         return self.postings.of(terms)
 
     def _rarest(
-        self, terms: Sequence[str], holders: Postings, often: Rows, limit: int
+        self, terms: Sequence[str], holders: Postings, frequencies: Rows, limit: int
     ) -> TermMatrix:
         # rounded, so that 1/2 and 1/3 + 1/6 tie whatever order they were added in
-        worth = 1 / often[holders.terms]
-        weights = np.bincount(holders.rows, worth, minlength=len(self.ids))
+        rarity = 1 / frequencies[holders.terms]
+        weights = np.bincount(holders.rows, rarity, minlength=len(self.ids))
         weights = weights.astype(np.float64).round(12)
         rows = weights.nonzero()[0]
         rows = self.highest(rows, weights[rows], limit)
@@ -217,7 +219,9 @@ class ScopeIndex:
         number = np.full(len(self.ids), len(rows))
         number[rows] = np.arange(len(rows))
         counts = np.zeros((len(rows) + 1, len(terms)), np.int64)
-        counts[number[holders.rows], ((often > 0).cumsum() - 1)[holders.terms]] = holders.counts
+        counts[number[holders.rows], ((frequencies > 0).cumsum() - 1)[holders.terms]] = (
+            holders.counts
+        )
         lengths = self.columns["length"][rows].astype(np.int64)
         return TermMatrix(rows, terms, lengths, counts[:-1])
 
@@ -254,10 +258,10 @@ class ScopeIndex:
         chosen = np.zeros_like(visible)
         chosen[rows] = True
         spots, rising, order = self._spots
-        own = spots[rows]
-        own = own[own != NONE]
-        starts = rising.searchsorted(own - reach)
-        chosen[order[spread(starts, rising.searchsorted(own + reach, "right") - starts)]] = True
+        targets = spots[rows]
+        targets = targets[targets != NONE]
+        starts = rising.searchsorted(targets - reach)
+        chosen[order[spread(starts, rising.searchsorted(targets + reach, "right") - starts)]] = True
         return (chosen & visible).nonzero()[0]
 
     @cached_property

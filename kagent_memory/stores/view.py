@@ -211,8 +211,8 @@ class MemoriesView(View):
                     for memory in memories
                 ]
             )
-            known = {memory.id: memory for memory in memories}
-            return cls(source, scope, known, index, reworded=reworded, filter=filter, now=now)
+            by_id = {memory.id: memory for memory in memories}
+            return cls(source, scope, by_id, index, reworded=reworded, filter=filter, now=now)
 
         size = sum(ENTRY_WEIGHT + len(memory.content) for memory in memories)
         return await run_in_thread(size, indexed)
@@ -230,5 +230,5 @@ class MemoriesView(View):
     @override
     async def memories(self, ids: Sequence[str], *, hidden: bool = False) -> Mapping[str, Memory]:
         rows = self.index.rows_of(ids)
-        known = self.index.ids_of(rows if hidden else rows[self.seen[rows]])
-        return {id: self._memories[id] for id in known}
+        ids = self.index.ids_of(rows if hidden else rows[self.seen[rows]])
+        return {id: self._memories[id] for id in ids}

@@ -28,14 +28,14 @@ async def forget(session: Transaction, which: Erasure) -> tuple[str, ...]:
     chosen = {**asdict(which), "ids": known(which.ids)}
     erased, bare = await _lineage(session, {*await session.ids("chosen_memories", **chosen)})
     facts = {id: whole for id, whole in erased.items() if whole.memory.state != "source"}
-    said = {
+    sources = {
         (whole.memory.session_id, key)
         for whole in facts.values()
         for _, key in tombstones_of(whole)
     }
     if facts:
-        events_said = lists(said, "session_ids", "event_ids")
-        turns = await session.ids("sources_of", ids=[*facts], **events_said)
+        event_lists = lists(sources, "session_ids", "event_ids")
+        turns = await session.ids("sources_of", ids=[*facts], **event_lists)
         erased |= await session.wholes(turns)
     gone = tuple(erased)
     if which.dry_run:
@@ -47,8 +47,8 @@ async def forget(session: Transaction, which: Erasure) -> tuple[str, ...]:
     withdrawn = await withdraw(session, which.session_id, which.everything, events)
     tombstones |= {("event", event) for event in withdrawn}
     if tombstones:
-        kept = lists(sorted(tombstones), "kinds", "keys")
-        await session.send("insert_tombstones", **kept, at=which.now)
+        values = lists(sorted(tombstones), "kinds", "keys")
+        await session.send("insert_tombstones", **values, at=which.now)
     for statement in ("end_decisions", "erase_revisions") if bare else ():
         await session.send(statement, ids=sorted(bare))
     await erase(session, gone)
@@ -120,21 +120,21 @@ async def _lineage(session: Transaction, ids: Set[str]) -> tuple[dict[str, Whole
         memories that stay without their history, because an undone merge brought others' words
         into it.
     """
-    walked: dict[str, Whole] = {}
-    going, asked, near, seen = {*ids}, set[str](), {*ids}, set[str]()
-    while near or going - asked:
-        fresh = await session.wholes(near)
-        walked |= fresh
-        seen |= near
-        merged = {id for whole in fresh.values() for id in _holders(whole, "merge")}
-        replaced = {id for whole in fresh.values() for id in _holders(whole, "supersede")}
-        standing = {fresh[id].memory.superseded_by for id in fresh.keys() & going}
-        kin = await session.ids("kin", ids=[*going - asked], holders=[*merged | replaced])
-        asked |= going
-        going |= {*kin, *merged & standing}
-        near = {*kin, *merged} - seen
-    erased = {id: walked[id] for id in walked if id in going}
-    return erased, walked.keys() - erased.keys()
+    memories: dict[str, Whole] = {}
+    doomed, expanded, frontier, visited = {*ids}, set[str](), {*ids}, set[str]()
+    while frontier or doomed - expanded:
+        batch = await session.wholes(frontier)
+        memories |= batch
+        visited |= frontier
+        merged = {id for whole in batch.values() for id in _holders(whole, "merge")}
+        replaced = {id for whole in batch.values() for id in _holders(whole, "supersede")}
+        replacements = {batch[id].memory.superseded_by for id in batch.keys() & doomed}
+        kin = await session.ids("kin", ids=[*doomed - expanded], holders=[*merged | replaced])
+        expanded |= doomed
+        doomed |= {*kin, *merged & replacements}
+        frontier = {*kin, *merged} - visited
+    erased = {id: memories[id] for id in memories if id in doomed}
+    return erased, memories.keys() - erased.keys()
 
 
 def _holders(whole: Whole, kind: str) -> Set[str]:

@@ -72,7 +72,7 @@ class Cached:
         entries: Sequence[Entry] = (),
         *,
         gone: Collection[str] = (),
-        left: Collection[str] | None = None,
+        remaining: Collection[str] | None = None,
         packed: bytes | None = None,
     ) -> None:
         """Index new and changed memories, and remove erased ones.
@@ -80,16 +80,16 @@ class Cached:
         Args:
             entries: the memories to index.
             gone: the ids of erased memories.
-            left: the ids of all remaining memories; None: nothing else was erased.
+            remaining: the ids of all remaining memories; None: nothing else was erased.
             packed: a packed index that replaces the cached one; b"" for an empty one.
         """
-        if not entries and not gone and left is None and packed is None:
+        if not entries and not gone and remaining is None and packed is None:
             return  # only the version has moved
 
         def updated() -> tuple[ScopeIndex, Collection[str]]:
             index = self.index if packed is None else ScopeIndex()
             index = ScopeIndex.unpacked(packed) if packed else index
-            erased = gone if left is None else {*index.ids} - {*left}
+            erased = gone if remaining is None else {*index.ids} - {*remaining}
             return (index.updated(entries, erased) if entries or erased else index), erased
 
         size = len(self.index.ids) + len(packed or b"") // PACKED_BYTES
@@ -203,7 +203,7 @@ class IndexCache:
         entries: list[Entry] = []
         for batch in batched(changes.written, LOAD_ROWS):
             entries += await reads.entries(cached.scope, batch)
-        await cached.update(entries, left=changes.left, packed=changes.packed)
+        await cached.update(entries, remaining=changes.remaining, packed=changes.packed)
         cached.stand = changes.stand
         if not cached.steady:
             self._weigh(cached)

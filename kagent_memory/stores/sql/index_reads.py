@@ -52,14 +52,14 @@ class Changes:
     Attributes:
         stand: the state of the scope now.
         written: the ids of the memories written since.
-        left: the ids of all remaining memories if some were erased, else None.
+        remaining: the ids of all remaining memories if some were erased, else None.
         packed: the last packed index, or b"" for an empty one, to apply `written` to; None: the
             cached index.
     """
 
     stand: Stand
     written: Sequence[str] = ()
-    left: Sequence[str] | None = None
+    remaining: Sequence[str] | None = None
     packed: bytes | None = None
 
 
@@ -107,11 +107,11 @@ class SqlIndexReads(Part):
             return None
         [row] = rows
         session.codec.salt(row)
-        written, left = ids_in(row["written"] or ""), row["remaining"]
+        written, ids = ids_in(row["written"] or ""), row["remaining"]
         packed = session.codec.index(bytes(row["packed"] or b"")) if row["is_new"] else None
         if packed and not ScopeIndex.is_packed(packed):
             packed, written = b"", await session.ids("scope_memories")
-        return Changes(_stand(row), written, None if left is None else ids_in(left), packed)
+        return Changes(_stand(row), written, None if ids is None else ids_in(ids), packed)
 
     @reading
     async def passing(

@@ -37,15 +37,15 @@ async def put(session: Transaction, jobs: Sequence[Job]) -> None:
     for job in jobs:
         checked_job(job)
     for job in jobs:
-        own = session.of(job.scope)
-        same = {"kind": job.kind, "key": job.key}
-        brought = {"session_id": job.session_id, "event_ids": sorted(event_ids_in(job.payload))}
-        queued, ingested = await own.several([("queued_job", same), ("taken_events", brought)])
+        scoped = session.of(job.scope)
+        key = {"kind": job.kind, "key": job.key}
+        events = {"session_id": job.session_id, "event_ids": sorted(event_ids_in(job.payload))}
+        queued, ingested = await scoped.several([("queued_job", key), ("taken_events", events)])
         payload = without_events(job.payload, {row["event_id"] for row in ingested})
-        for earlier in map(own.codec.job, queued):
+        for earlier in map(scoped.codec.job, queued):
             job, payload = replace(job, id=earlier.id), codec.united(earlier.payload, payload)
-        values = own.codec.job_values(replace(job, payload=payload))
-        await own.send("coalesce_job" if queued else "insert_job", **values)
+        values = scoped.codec.job_values(replace(job, payload=payload))
+        await scoped.send("coalesce_job" if queued else "insert_job", **values)
 
 
 async def withdraw(
@@ -138,18 +138,18 @@ class JobQueue(Part):
                 return None
             scope, id, fence = due.pop(0)
             try:
-                mine = await self._take(
+                job = await self._take(
                     scope, id=id, fence=fence, owner=owner, now=now, lease_seconds=lease_seconds
                 )
             except ConfigurationError as error:
                 # its key is missing: it stays queued and must not block others
-                mine, unreadable = None, error
+                job, unreadable = None, error
                 self._served.append(scope.id)
-            if mine:
+            if job:
                 self._served.append(scope.id)
                 # a scope runs one job at a time
                 due[:] = [other for other in due if other[0] != scope]
-                return mine
+                return job
 
     @reading
     async def _claimable(

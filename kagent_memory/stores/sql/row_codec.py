@@ -242,8 +242,8 @@ class RowCodec:
         """Return the columns of a row, sealed if there are keys."""
         if self.ring is None:
             return {**values, "sealed": None}
-        said = _json({name: values[name] for name in table.sealed})
-        return {**values, **table.sealed, "sealed": self._seal(said, table.place(values))}
+        plain = _json({name: values[name] for name in table.sealed})
+        return {**values, **table.sealed, "sealed": self._seal(plain, table.place(values))}
 
     def _open(self, sealed: bytes, place: bytes) -> bytes:
         if self.ring is None:

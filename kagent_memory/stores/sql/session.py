@@ -169,8 +169,8 @@ class Transaction:
 
         `values` are added to every set.
         """
-        own = {**self._own, **values}
-        await self.session.send(*((query, {**own, **values}) for values in sets))
+        common = {**self._own, **values}
+        await self.session.send(*((query, {**common, **values}) for values in sets))
 
 
 Script: TypeAlias = Callable[[Session], Coroutine[Any, Any, T]]
@@ -253,11 +253,11 @@ def _verbs(
         @wraps(script)
         async def method(part: AnyPart, /, *args: P.args, **kwargs: P.kwargs) -> T:
             first: object = args[0] if args else kwargs.get("scope")
-            whose = first.scope if isinstance(first, Job) else first
+            scope = first.scope if isinstance(first, Job) else first
             return await run(
                 part.database if write else part.reads,
                 lambda transaction: script(part, transaction, *args, **kwargs),
-                *([whose] if isinstance(whose, Scope) else []),
+                *([scope] if isinstance(scope, Scope) else []),
                 write=write,
             )
 

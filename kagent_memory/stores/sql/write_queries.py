@@ -35,21 +35,21 @@ async def apply(session: Transaction, batch: Batch, *, now: datetime) -> Applied
         raise Conflict(
             f"The scope is no longer at version {batch.expected_version}; read it again and retry."
         )
-    met = await _met(session, batch, salt)
-    if met["taken_pairs"]:
+    read = await _read(session, batch, salt)
+    if read["taken_pairs"]:
         raise Conflict(
             "An event of this batch was already ingested; read which ones and retry without them."
         )
     plan = Plan(
         batch,
-        {row["id"]: session.codec.memory(row) for row in met["met_memories"]},
-        stones={(row["kind"], row["key"]) for row in met["tombstoned"]},
+        {row["id"]: session.codec.memory(row) for row in read["met_memories"]},
+        stones={(row["kind"], row["key"]) for row in read["tombstoned"]},
         salt=salt,
-        positions={row["session_id"]: row["position"] for row in met["next_positions"]},
+        positions={row["session_id"]: row["position"] for row in read["next_positions"]},
         now=now,
     )
     await _note_work(session, batch, now)
-    embedders = await _put_vectors(session, batch.space_number, plan, met["written_spaces"])
+    embedders = await _put_vectors(session, batch.space_number, plan, read["written_spaces"])
     # last: the database processes the vectors meanwhile
     await _write(session, plan, batch.texts, version)
     follow_on = (embed_job(session.scope, now, name) for name in embedders)
@@ -57,7 +57,7 @@ async def apply(session: Transaction, batch: Batch, *, now: datetime) -> Applied
     return plan.ids
 
 
-async def _met(session: Transaction, batch: Batch, salt: bytes) -> Mapping[str, Sequence[Row]]:
+async def _read(session: Transaction, batch: Batch, salt: bytes) -> Mapping[str, Sequence[Row]]:
     """Return query → rows that a batch depends on, running only the queries that it needs.
 
     The caller holds the scope's lock.
@@ -191,30 +191,30 @@ async def restore(
 async def _outcomes(
     session: Transaction, memories: Sequence[Whole], salt: bytes, texts: Texts
 ) -> Sequence[Restored]:
-    said = {
+    identities = {
         whole.memory.id: texts.identity(whole.memory)
         for whole in memories
         if whole.memory.state == "active"
     }
-    hashes = session.codec.hashes([*{*said.values()}])
+    hashes = session.codec.hashes([*{*identities.values()}])
     ids = [whole.memory.id for whole in memories]
-    met = await session.memories("met_memories", ids=ids, hashes=hashes)
-    present = {memory.id for memory in met}
+    matches = await session.memories("met_memories", ids=ids, hashes=hashes)
+    present = {memory.id for memory in matches}
     # not short-term memories of one session
-    equal = {texts.identity(memory) for memory in met if memory.state == "active"}
+    equal = {texts.identity(memory) for memory in matches if memory.state == "active"}
     stones = [tombstones_of(whole, salt) for whole in memories]
     rows = await session.rows("tombstoned", **lists(set[Stone]().union(*stones), "kinds", "keys"))
-    standing = {(row["kind"], row["key"]) for row in rows}
+    blocked = {(row["kind"], row["key"]) for row in rows}
     outcomes: list[Restored] = []
-    for id, own in zip(ids, stones, strict=True):
+    for id, keys in zip(ids, stones, strict=True):
         if id in present:
             outcomes.append("present")
-        elif own & standing:
+        elif keys & blocked:
             outcomes.append("forgotten")
-        elif said.get(id) in equal:
+        elif identities.get(id) in equal:
             outcomes.append("equal")
         else:
             outcomes.append("added")
             present.add(id)
-            equal |= {said[id]} if id in said else set()
+            equal |= {identities[id]} if id in identities else set()
     return outcomes
