@@ -1,5 +1,5 @@
-"""What the parts beside the memories promise: the durable queue with its leases, fences, dead
-letters and timers; and the tokens.
+"""The contract of the parts beside the memories: the durable queue with its leases, tokens and
+receipts.
 """
 
 from __future__ import annotations

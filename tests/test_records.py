@@ -10,7 +10,9 @@ NOW = datetime(2026, 3, 4, tzinfo=UTC)
 
 
 def test_ids_of_one_time_rise_whatever_else_asks_for_ids() -> None:
-    """What is stored together keeps its order, though others store something of other times."""
+    """Memories stored together keep their order, though others ask for ids of another time
+    meanwhile.
+    """
     times = [NOW, NOW + timedelta(milliseconds=1), None]
     made = [[new_id(at) for at in times] for _ in range(20)]
     for ids in zip(*made, strict=True):

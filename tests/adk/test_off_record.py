@@ -85,7 +85,9 @@ async def test_off_reads_nothing_and_read_reads(service: KagentMemoryService):
 
 
 async def test_the_sessions_state_keeps_it_off_the_record(service: KagentMemoryService, uri: str):
-    """What is said while the state says "off" stays out, also when the state changes back."""
+    """Everything said while the session's state says "off" stays off the record, also after the
+    state changes.
+    """
     chat = chat_of(assistant(scripted()), service)
     await chat.say("My parrot is called Grace")
     await set_state(chat, "off")

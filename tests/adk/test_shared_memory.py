@@ -127,7 +127,9 @@ async def test_every_scope_must_be_of_the_runs_tenant(uri: str):
     ids=str,
 )
 async def test_a_wrong_scope_of_is_a_clear_error(uri: str, given: Any):
-    """What is neither a scope nor a pair for reading and writing is a clear error."""
+    """A `scope_of` that returns neither a scope nor a pair for reading and writing is a clear
+    error.
+    """
     service = KagentMemoryService(uri, llm=False, scope_of=lambda app, user: given)
     with pytest.raises(ConfigurationError, match=r"such as \(\[own, team\], own\)"):
         await service.search_memory(app_name=APP, user_id=USER, query="tea")

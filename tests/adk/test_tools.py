@@ -49,7 +49,7 @@ def shown(answer: dict[str, Any]) -> list[str]:
 
 
 async def test_a_saved_memory_names_its_session_and_event(service: KagentMemoryService):
-    """What the model saves is there at once, with its session and source event."""
+    """A memory that the model saves is there at once, with its session and source event."""
     saving = call("save_memory", content="User prefers dark mode")
     chat = talk(service, saving, tools=[SaveMemoryTool(ttl_days=3, tags=["ui"])])
     await chat.say("Remember that I prefer dark mode")
@@ -117,7 +117,9 @@ async def test_wrong_arguments_are_told_to_the_model(
 async def test_without_our_service_the_model_is_told_so(
     theirs: Any, tool: Any, args: dict[str, Any]
 ):
-    """Where a run has no memory of ours, such as inside AgentTool, nothing is called saved."""
+    """In a run without a memory of ours, as inside AgentTool, the tools say so and nothing is
+    searched or saved.
+    """
     assert await answer_of(tool, theirs, **args) == {"error": "Memory service is not available."}
 
 
@@ -181,7 +183,7 @@ async def test_the_model_may_say_how_many_it_wants(
 
 
 def forgetting(service: Any) -> Callable[..., Awaitable[dict[str, Any]]]:
-    """What `forget_memory` answers to these arguments, in one conversation."""
+    """Return the answers of `forget_memory` to these arguments in one conversation."""
     chat = talk(service, tools=[ForgetMemoryTool()])
 
     async def answer(**args: Any) -> dict[str, Any]:

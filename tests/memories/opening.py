@@ -1,6 +1,4 @@
-"""What the tests of memories stand on: memories here or through a server, their clock, and what
-they hold.
-"""
+"""Shared ground of the tests of memories: memories here or through a server, and their clock."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ async def test_a_misspelt_argument_is_refused_by_its_name(memories: Memories) ->
 
 
 async def test_no_value_whatever_makes_another_error_than_ours(memories: Memories) -> None:
-    """Whatever value a parameter of any verb gets, it makes no error but ours."""
+    """Any value for a parameter of any verb raises our errors or none."""
     wrong: list[str] = []
     for verb in VERBS:
         # any number would be waited for

@@ -1,4 +1,4 @@
-"""What would have been answered then: `recall(…, as_of=…)`."""
+"""`recall(…, as_of=…)` answers as it would have answered then."""
 
 from __future__ import annotations
 
@@ -63,7 +63,9 @@ async def test_each_change_is_seen_from_when_it_was_made(store_uri: str, embedde
 
 
 async def test_the_past_shows_the_expired_not_the_forgotten(store_uri: str) -> None:
-    """What expired since is seen, and what was forgotten or pruned since is not."""
+    """Memories that expired since are found; forgotten and pruned ones are gone for the
+    past too.
+    """
     today, secretly = "Ada sails the boat today", "Ada sails the boat secretly"
     async with await opened(store_uri) as memories:
         _, gone = await memories.add(ADA, [Fact(today, ttl_days=1), Fact(secretly, ttl_days=9)])

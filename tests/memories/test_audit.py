@@ -131,7 +131,7 @@ async def test_exactly_what_was_planted_is_found(uri):
 
 
 async def test_what_is_no_defect_is_not_found():
-    """What merely looks like a defect is no finding."""
+    """Memories that merely look like a defect give no finding."""
     async with await opened() as memories:
         await memories.add(
             ADA,

@@ -1,6 +1,4 @@
-"""What cannot be stored, searched or opened: one typed error that says what to do, and nothing of
-that call written.
-"""
+"""Input that cannot be stored, searched or opened: one typed error that says what to do."""
 
 from __future__ import annotations
 
@@ -295,7 +293,7 @@ GIVEN: dict[str, tuple[str, Any, str]] = {
 
 @pytest.mark.parametrize("name", GIVEN)
 async def test_what_cannot_serve_is_refused_at_open(tmp_path: Path, name: str) -> None:
-    """What cannot serve is refused before anything is opened with it."""
+    """An argument that cannot work is refused before anything is opened with it."""
     argument, given, advice = GIVEN[name]
     uri = f"libsql:///{tmp_path}/memory.db"
     with pytest.raises(ConfigurationError, match=advice):

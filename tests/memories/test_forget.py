@@ -180,7 +180,7 @@ async def test_many_go_in_parts_and_an_interruption_is_taken_up_again(options, m
 
 
 async def test_what_is_queued_of_an_author_is_not_learnt_afterwards():
-    """What a forgotten author said in a queued session is never learnt; what others said is."""
+    """A forgotten author's queued messages are never learned; those of others are."""
     async with await opened() as memories:
         said = [
             Message(text=f"{CANARY} has a boat", author="Grace", event_id="e1"),

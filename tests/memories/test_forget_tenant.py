@@ -95,7 +95,9 @@ async def test_nothing_is_left_of_the_tenant_and_all_of_the_others(uri, tmp_path
 
 
 async def test_what_is_saved_afterwards_is_a_beginning(uri):
-    """What is saved afterwards is a beginning and is found by stores that knew the former."""
+    """Memories saved after forgetting a tenant are found, also by stores that knew the tenant
+    before.
+    """
     scope = Scope(GONE, "ada", "notes")
     async with await opened(uri) as memories, await opened(uri) as beside:
         for number in range(5):

@@ -1,6 +1,4 @@
-"""What held the words of a forgotten memory goes with it, though the decision that brought them
-there was undone.
-"""
+"""A forgotten memory takes along everything with its words, even if the decision was undone."""
 
 from __future__ import annotations
 
@@ -123,7 +121,7 @@ async def test_what_they_were_merged_into_stays_without_its_history(memories, gr
 
 
 async def test_what_took_their_place_and_was_undone(memories, ground):
-    """What replaced a forgotten memory and was withdrawn goes with it."""
+    """A withdrawn successor goes with the forgotten memory that it had replaced."""
     [told] = await ground.add(TOLD)
     (worse,) = await memories.add(
         ADA, [f"Ada had a cat, {CANARY}, and gave it away"], replaces=told
@@ -162,7 +160,7 @@ async def test_an_import_leaves_out_what_forgetting_takes_along(memories, ground
 
 
 async def test_chains_of_what_was_made_and_undone(memories, ground):
-    """What was made of what was made goes too, as far as the forgotten words reach."""
+    """Memories made from memories go too, as far as the forgotten words reach."""
     told, dog, oslo, lima = await ground.add(
         TOLD, "Ada has a dog", "Ada was in Oslo", "Ada was in Lima"
     )

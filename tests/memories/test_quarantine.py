@@ -1,6 +1,4 @@
-"""What waits in quarantine is found by nobody and changes nothing, until somebody lets it in or
-erases it.
-"""
+"""A quarantined memory is found by nobody and changes nothing until it is confirmed."""
 
 from __future__ import annotations
 
@@ -91,7 +89,9 @@ async def test_what_a_tool_says_is_found_once_it_is_confirmed(uri):
 
 
 async def test_nothing_unconfirmed_changes_what_is_trusted():
-    """What waits replaces no trusted memory, and is let in beside none that says the same."""
+    """A quarantined memory replaces no trusted one, and is not confirmed beside one that says the
+    same.
+    """
     async with await opened() as memories:
         [trusted] = await memories.add(SCOPE, ["Ada pays by card"])
         with pytest.raises(InvalidInput, match="confirmed"):

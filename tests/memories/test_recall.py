@@ -332,7 +332,7 @@ async def test_secrets_in_queries_are_masked_before_the_embedder(store_uri: str)
 
 
 async def test_a_preference_comes_before_an_equal_match(memories: Memories):
-    """What the user wants from now on is a topic, and comes before what says as much in words."""
+    """A stated preference is a topic, and ranks before a memory that matches as well."""
     about = ["The report on units was late again.", "Always give units in a report on distances."]
     for texts_in_order in (about, about[::-1]):
         scope = Scope("acme", texts_in_order[0][:3], "notes")

@@ -84,7 +84,7 @@ async def test_a_tenant_that_is_erased_leaves_its_receipts(uri):
 
 
 async def test_what_was_only_queued_leaves_a_receipt_too():
-    """What was withdrawn from the queue leaves a receipt."""
+    """Messages withdrawn from the queue leave a receipt."""
     async with await opened() as memories:
         await memories.remember(SCOPE, [Message(text=f"{CANARY} waits", event_id="e")], "s")
         assert (await memories.forget(SCOPE, session_id="s")).ids == ()

@@ -237,7 +237,7 @@ async def test_another_tenants_memories_are_refused(tmp_path):
 
 
 async def test_an_import_brings_no_forgotten_and_no_equal_memory(tmp_path):
-    """What was forgotten stays forgotten, and what is said is not said twice."""
+    """An import skips forgotten memories and those that say the same as an existing one."""
     async with await opened() as memories, await opened() as other:
         gone, skis = await memories.add(ADA, ["Ada owes money", "Ada skis"])
         await memories.remember(ADA, [Message(text="Ada has a secret", event_id="e9")], "s")
@@ -307,7 +307,7 @@ async def test_a_summary_of_what_was_forgotten_stays_out(part, tmp_path, monkeyp
 
 
 async def test_forgetting_during_an_import_takes_the_summary_along(tmp_path, monkeypatch):
-    """What is forgotten while it comes in takes the summary along."""
+    """A memory forgotten during its import takes its summary along."""
     monkeypatch.setattr(transfer, "PART", 1)
     clock = FrozenClock(START)
     async with await opened(clock=clock) as first, await opened(clock=clock) as second:
@@ -385,7 +385,7 @@ async def test_vectors_of_callers_travel_to_the_last_bit(store_uri, keys, tmp_pa
 
 
 async def test_a_vector_never_travels_with_other_words(tmp_path, monkeypatch):
-    """What is edited while it is read travels without the vector of its other words."""
+    """A memory edited during an export is exported without the vector of its former words."""
     async with await opened() as memories:
         [id] = await memories.add(ADA, ["Ada skis"], embedding=[unit(64, 1)])
         whole = memories.store.memories.whole

@@ -129,7 +129,9 @@ async def test_lists_and_searches_give_what_is_visible(
 async def test_an_explanation_holds_no_words_of_what_was_left_out(
     memories: Memories, ids: dict[str, str]
 ) -> None:
-    """What explains a search names what was left out and why, and none of its words."""
+    """The explanation of a search names memories left out and the reasons, but none of
+    their words.
+    """
     found = await memories.recall(SCOPE, "Which zebra is there?", limit=50, explain=True)
     assert states(ids, (hit.memory.id for hit in found)) == SEEN
     reasons = {
@@ -143,7 +145,7 @@ async def test_an_explanation_holds_no_words_of_what_was_left_out(
 async def test_a_prune_changes_nothing_of_what_verbs_answer(
     memories: Memories, ids: dict[str, str]
 ) -> None:
-    """What expired is as gone before a prune as after it."""
+    """Expired memories are as invisible before a prune as after it."""
 
     async def answers() -> list[Any]:
         told: list[Any] = [await memories.recall(SCOPE, "zebra", limit=50, deliver=False)]

@@ -1,4 +1,4 @@
-"""What a model makes of a query is searched beside it: an oracle helps, an adversary does no
+"""A model's rewrite is searched beside the query: a good one helps, and a useless one does little
 harm.
 """
 
@@ -79,7 +79,7 @@ async def test_a_rewrite_of_a_follow_up_picks_what_it_is_about() -> None:
 
 @pytest.mark.parametrize("embedder", [None, HashEmbedder(256)], ids=["keyword", "hybrid"])
 async def test_a_model_that_knows_finds_more(embedder: Any) -> None:
-    """What the words of a question do not find, a rewrite may."""
+    """A rewrite may find what the words of the question do not."""
     asked = {
         "the animal next door": NOTES[4],
         "money outstanding": NOTES[5],

@@ -94,7 +94,9 @@ async def test_a_date_finds_no_other_day_s_memories_by_itself(store_uri: str):
 
 @pytest.mark.parametrize("query", ["What happened on 3 May 2024?", "Who is it?"])
 async def test_the_turns_of_a_day_leave_room_for_its_facts(store_uri: str, query: str):
-    """What is asked for by a day, or in stop words alone, are facts: not the turns kept beside."""
+    """A query for a day, or of stop words alone, finds facts rather than the turns that they came
+    from.
+    """
     now = datetime.now(UTC)
     fact = a_memory("Who is it? The plumber.", happened_at=DAY)
     turns = [

@@ -79,7 +79,7 @@ async def test_errors_are_not_kept(vectors: StoreEmbedder, embedder: Asked):
 
 
 async def test_cache_mb_bounds_what_is_kept(embedder: Asked):
-    """What was not asked for longest gives way."""
+    """The vectors used least recently leave the cache first."""
     async with await Memories.open(
         "libsql:///:memory:", embedding=embedder, worker=False, cache_mb=1
     ) as memories:
@@ -132,7 +132,7 @@ async def test_forgetting_leaves_no_vector_behind(
 
 
 async def test_a_check_asks_the_embedder_itself(memories: Memories, embedder: Asked):
-    """Whatever is kept."""
+    """A check asks the embedder, whatever is cached."""
     for _ in range(2):
         assert not [finding for finding in await memories.check() if finding.state == "bad"]
     assert embedder.texts.count("ping") == 2

@@ -1,6 +1,4 @@
-"""What holds an identifier or name of the query comes first, whatever the embedder says; one that
-does not know the script of the query weighs less.
-"""
+"""Memories with an identifier or name of the query come first, whatever the embedder says."""
 
 from __future__ import annotations
 

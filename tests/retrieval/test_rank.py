@@ -96,7 +96,7 @@ def test_the_named_month_day_and_author_lift() -> None:
 
 
 def test_questions_and_short_turns_yield_to_statements() -> None:
-    """Where texts are short."""
+    """Among short texts, questions and short turns rank below statements."""
     scope, (asks, tells) = _notes(
         "Do you like kayak trips so much?", "I do like kayak trips very much"
     )
@@ -111,7 +111,9 @@ def test_questions_and_short_turns_yield_to_statements() -> None:
 
 
 def test_an_agents_long_answer_yields_to_the_user_it_repeats() -> None:
-    """Where no user speaks, nobody is the agent."""
+    """An agent's long answer ranks below the user's words that it repeats; if no user speaks,
+    nobody is the agent.
+    """
     scope = SmallScope()
     padding = " ".join(f"clause{number}" for number in range(150))
     said = scope.add(

@@ -1,4 +1,4 @@
-"""What of a ranking is handed over, and why the rest is not."""
+"""Selection of hits from a ranking, and the reasons for the rest."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -80,8 +80,10 @@ def test_of_two_linked_memories_the_better_is_handed_over():
     assert selection[1] == {1: "same"}
 
 
-def test_of_two_linked_memories_that_score_alike_the_words_decide():
-    """What says the words of the query is handed over, unless the other ranks clearly better."""
+def test_of_two_linked_memories_with_one_score_words_decide():
+    """Of two linked memories with about the same score, the one with the words of the query is
+    delivered.
+    """
     memories = stored("User lives in Oslo", "User moved to Lima")
     memories[1] = replace(memories[1], links=("0",))
     for step, handed_over in ((0.05, "1"), (0.2, "0")):
@@ -97,7 +99,7 @@ def test_an_explicit_save_stands_beside_what_contradicts_it():
 
 
 def test_what_is_left_out_is_told():
-    """What vanished meanwhile, and what is over the limit."""
+    """Memories that vanished meanwhile or exceed the limit are named with the reason."""
     memories = stored("coffee", "cocoa")
     assert selected(memories, ranked="901", limit=1)[1] == {9: "expired", 1: "limit"}
 

@@ -1,4 +1,4 @@
-"""Which memories a new fact may meet."""
+"""The search for memories that a new fact may duplicate or replace."""
 
 from datetime import UTC, datetime
 from types import SimpleNamespace

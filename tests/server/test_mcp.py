@@ -220,7 +220,7 @@ def started(
     return process, {answer["id"]: answer for answer in responses}
 
 
-def test_a_client_that_says_all_and_hangs_up_hears_only_the_protocol(uri: str):
+def test_a_client_that_hangs_up_hears_only_the_protocol(uri: str):
     """Requests sent at once are all answered, an invalid line breaks none, and everything printed,
     also by a child process, goes to standard error.
     """

@@ -1,4 +1,4 @@
-"""What the PostgreSQL store promises beside the contract."""
+"""Promises of the PostgreSQL store beside the contract."""
 
 from __future__ import annotations
 
@@ -104,7 +104,9 @@ async def test_a_page_of_scopes_is_read_from_an_index(postgres_uri):
 
 
 async def test_neither_passwords_nor_memories_stand_in_a_repr():
-    """What a log or a debugger shows of a session has no password and nothing remembered."""
+    """The repr of a session, as in logs and debuggers, holds no password and nothing of a
+    memory.
+    """
     target = Target(conninfo="postgresql://ada:pass77@db", schema="s", statement_seconds=1.0)
     connection: Any = None
     traits = Traits(
@@ -135,7 +137,7 @@ async def test_a_migration_table_of_somebody_else_is_not_ours(postgres_uri):
 
 
 async def test_counting_beside_forgetting_leaves_no_counters(postgres_uri):
-    """Who counts while a memory is forgotten leaves no counters of it."""
+    """Counting while a memory is forgotten leaves no counters of it."""
     async with (
         await open_store(postgres_uri) as store,
         await psycopg.AsyncConnection.connect(postgres_uri) as counting,

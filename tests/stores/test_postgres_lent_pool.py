@@ -76,7 +76,7 @@ async def test_memories_work_on_the_callers_pool(pool: AsyncConnectionPool[Any])
 async def test_failed_and_cancelled_calls_leave_no_transaction(
     pool: AsyncConnectionPool[Any], postgres_uri: str
 ):
-    """What fails and who is cancelled leaves no transaction behind."""
+    """Failed and cancelled calls leave no transaction behind."""
     idle = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND state ~ 'idle in'"
     async with await Memories.open(pool=pool, llm=False, worker=False) as memories:
         for pause in (0.0, 0.001, 0.003, 0.01):

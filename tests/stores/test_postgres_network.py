@@ -154,7 +154,7 @@ async def test_cancelled_callers_of_a_silent_database_are_let_go(relayed):
 
 
 def test_a_program_ends_while_it_dials_a_silent_server(postgres_uri):
-    """What the pool dials at that moment ends with the event loop."""
+    """A program that ends while the pool is connecting to a silent server does not hang."""
 
     async def interrupted() -> None:
         store = await open_store(relay.uri)

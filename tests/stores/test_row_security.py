@@ -300,7 +300,7 @@ async def test_switching_row_security_on_keeps_what_is_there(guarded_uri):
 
 
 async def test_unguarded_tables_are_guarded_at_open(guarded_uri):
-    """What somebody left unguarded is guarded when the store is opened."""
+    """Tables left without policies are guarded when the store is opened."""
     await (await open_store(guarded_uri, rls=True)).close()
     execute(
         guarded_uri,
@@ -346,7 +346,7 @@ async def test_several_that_switch_it_on_at_once_do_it_once(postgres_uri):
 
 
 def test_roles_made_from_another_database_meanwhile_are_taken(postgres_uri):
-    """Who makes the roles while somebody else does, from any database of the server, succeeds."""
+    """Roles that another database of the server creates at the same time are used."""
     text = sql.queries("postgres")["make_roles"].replace("kagent_memory_", "racing_")
     try:
         with psycopg.connect(postgres_uri) as first, ThreadPoolExecutor(1) as thread:

@@ -200,7 +200,7 @@ async def test_searches_are_read_from_the_standby(pair, schema, outcomes):
 
 
 async def test_an_older_standby_unreads_nothing(pair, schema, outcomes):
-    """What was read once is not unread by a standby that is older."""
+    """An older standby never hides what was read before."""
     async with (
         await opened(pair, schema) as reader,
         await opened(pair, schema, read_uri=None) as writer,
@@ -219,7 +219,7 @@ async def test_an_older_standby_unreads_nothing(pair, schema, outcomes):
 
 
 async def test_each_server_behind_the_address_is_asked():
-    """What one of several standbys has replayed is not believed of another one."""
+    """The position of one of several standbys is never assumed of another."""
     node = {"system": 1, "database": 1, "position": 100, "is_standby": True}
     primary, session = MagicMock(), AsyncMock()
     standby = standby_module.Standby(primary.pool, primary, {**node, "position": 0})
