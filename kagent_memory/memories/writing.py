@@ -33,7 +33,7 @@ from ..records import (
     new_id,
 )
 from ..retention.lifecycle import promoted, revised, to_memory
-from ..stores.values import Batch, Delivery, Job
+from ..stores.values import Batch, Delivery, Job, Use
 from .caller_vectors import with_brought
 from .opened import Opened
 from .types import Llm, Minutes, Vector, Who
@@ -375,8 +375,8 @@ class Writing(Opened):
             NotFound: no such memory, or it has expired or was superseded.
         """
         await self.stored(scope, id)
-        outcome = {"successes" if success else "failures": {id: 1}}
-        counted = Delivery(scope=scope, at=self.clock(), counts=outcome)
+        outcome: Use = "successes" if success else "failures"
+        counted = Delivery(scope=scope, at=self.clock(), counts={outcome: {id: 1}})
         await self.store.memories.count([counted])
 
 

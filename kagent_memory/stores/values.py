@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -204,8 +204,9 @@ class Batch:
     texts: Texts = field(default_factory=Texts, compare=False, repr=False)
 
 
-USES = "retrieved", "delivered", "successes", "failures"
-"""Of a memory, which are counted; the last two as a caller said that it helped, or did not."""
+Use: TypeAlias = Literal["retrieved", "delivered", "successes", "failures"]
+"""A counted use of a memory. Callers report the last two: it helped, or did not."""
+USES: Sequence[Use] = get_args(Use)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,12 +214,12 @@ class Delivery:
     """Counts of uses of one scope's memories.
 
     Attributes:
-        counts: each of `USES` → memory id → how many times; what is not there was none.
-        at: when the last of them was.
+        counts: use → memory id → number of times; missing ones are 0.
+        at: the time of the last of them.
     """
 
     scope: Scope
-    counts: Mapping[str, Mapping[str, int]]
+    counts: Mapping[Use, Mapping[str, int]]
     at: datetime
 
     def added_to(self, memory: Memory) -> Usage:

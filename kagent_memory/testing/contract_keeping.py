@@ -98,7 +98,7 @@ class KeepingContract(ContractPart):
         [memory] = await home.write("zebra", ttl_days=1, session_id="s", event_ids=("e",))
         await home.embed(space, {memory.id: (1, 0)})
         await home.change(memory, importance=0.9)
-        await home.count(successes={memory.id: 1}, delivered={memory.id: 1})
+        await home.count({"successes": {memory.id: 1}, "delivered": {memory.id: 1}})
         pruned = await home.store.memories.prune(now=later.now, popular_after=10)
         assert pruned == Pruned(deleted=1)
         assert list(await home.store.memories.history(home.scope, memory.id)) == []
@@ -208,7 +208,7 @@ class ConcurrencyContract(ContractPart):
         later = home.now + DAY
         used = [delivery(home.scope, *ten, "gone", now=later) for ten in chosen]
         await asyncio.gather(*(home.store.memories.count([delivery]) for delivery in used))
-        await home.count(successes={ids[0]: 2}, failures={ids[0]: 1})
+        await home.count({"successes": {ids[0]: 2}, "failures": {ids[0]: 1}})
         for id in ids:
             usage, times = (await home.get(id)).usage, sum(id in ten for ten in chosen)
             counts = {usage.retrieved, usage.delivered, usage.delivered_total}

@@ -254,7 +254,7 @@ class IsolationContract(ContractPart):
 
         with pytest.raises(NotFound):
             await other.apply(changing(stored, content="stolen"))
-        await other.count(successes={memory.id: 1}, delivered={memory.id: 1})
+        await other.count({"successes": {memory.id: 1}, "delivered": {memory.id: 1}})
         await other.embed(unused, {memory.id: (1, 0)})
         assert await other.forget(memory.id) == await other.forget(session_id="s") == ()
         assert await other.forget(everything=True) == ()

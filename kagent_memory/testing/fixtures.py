@@ -29,6 +29,7 @@ from ..stores.values import (
     JobKind,
     MemoryQuery,
     ScopeStats,
+    Use,
 )
 from ..stores.view import View
 
@@ -205,10 +206,10 @@ class ScopedStore:
 
     async def deliver(self, *ids: str, times: int = 1) -> None:
         """Count deliveries of these memories."""
-        await self.count(delivered=dict.fromkeys(ids, times))
+        await self.count({"delivered": dict.fromkeys(ids, times)})
 
-    async def count(self, **counts: Mapping[str, int]) -> None:
-        """Count uses of memories, each kind by their ids."""
+    async def count(self, counts: Mapping[Use, Mapping[str, int]]) -> None:
+        """Count uses of memories by their ids."""
         await self.store.memories.count([Delivery(scope=self.scope, at=self.now, counts=counts)])
 
     async def get(self, memory_id: str) -> Memory:
