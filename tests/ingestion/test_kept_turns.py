@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from pydantic_core import to_jsonable_python
 
 from kagent_memory import Fact, Filter, LlmSummary, Memories, Message, Scope
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
@@ -102,7 +103,7 @@ async def test_what_no_fact_holds_is_found_in_the_turn(store_uri):
 
 
 async def test_a_turn_stands_behind_what_superseded_its_fact(store_uri):
-    """A turn never ranks before the memory that superseded its fact."""
+    """A turn never ranks before the memory that superseded its fact, which can be sent as JSON."""
     async with opened(store_uri) as memories:
         await say(memories, "s1", TURN)
         await say(memories, "s2", LATER)
@@ -113,6 +114,9 @@ async def test_a_turn_stands_behind_what_superseded_its_fact(store_uri):
         )
         contents = [hit.memory.content for hit in await memories.recall(ADA, TURN, limit=3)]
         assert TURN in contents
+        successor, *_ = await memories.recall(ADA, "sister Mia lives in Oslo", limit=3)
+        sent = to_jsonable_python(successor)
+        assert sent["memory"]["content"] == "Ada's favourite tea is sencha."
         assert contents.index("Ada's favourite tea is sencha.") < contents.index(TURN)
         assert FACT not in contents
 

@@ -210,7 +210,7 @@ def handed_over(
                 score=hit.score,
                 cosine=hit.cosine,
                 relevance=hit.relevance,
-                why=hit.why,
+                why={**hit.why},
                 excerpt="" if excerpt == memory.content else excerpt,
                 sources=tuple(turns),
             )
