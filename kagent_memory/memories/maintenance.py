@@ -83,12 +83,13 @@ class Maintenance(Opened):
     ) -> Audit:
         """Look for defects and report memory ids as evidence; calls no model and changes nothing.
 
-        - `exact_duplicate`: visible memories that say the same word for word. - `near_duplicate`:
-        two facts that a model found to say the same. - `contradiction`: several visible values of
-        one attribute, or an explicit save beside a fact   that a model would have put in its place.
-        - `recall_loop`: a text of an agent or a tool that repeats an older memory. - `secret`,
-        `personal_data`: in a memory of any state or its history, as the redaction finds   it;
-        without the setting `pii` only e-mail addresses, cards and IP addresses.
+        - `exact_duplicate`: visible memories that say the same word for word.
+        - `near_duplicate`: two facts that a model found to say the same.
+        - `contradiction`: several visible values of one attribute, or an explicit save beside a
+          fact that a model would have put in its place.
+        - `recall_loop`: a text of an agent or a tool that repeats an older memory.
+        - `secret`, `personal_data`: in a memory of any state or its history, as the redaction finds
+          it; without the setting `pii` only e-mail addresses, cards and IP addresses.
 
         Args:
             scope: one scope, or all scopes of a tenant, user or app; None: all.

@@ -199,7 +199,8 @@ class ExportFile:
             except ValidationError as error:
                 what = ": ".join(filter(None, faults(error)[0]))
                 raise InvalidInput(
-                    f"Line {number} of {path} cannot be imported: {what}."
+                    f"Line {number} of {path} cannot be imported: {what}. If an earlier version "
+                    "wrote the file, export it again."
                 ) from error
         raise InvalidInput(f"{path} was cut off after line {number}; export it again.")
 
