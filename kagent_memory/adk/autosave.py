@@ -126,11 +126,13 @@ def compacted(events: Sequence[Event]) -> tuple[list[Event], float]:
     epoch seconds; 0.0 without one.
     """
     compactions = [event.actions.compaction for event in live_events(events)]
-    until = max((each.end_timestamp for each in compactions if each), default=0.0)
-    # each begins where the one before ended
-    return [
-        event for event in events if event.actions.compaction or event.timestamp <= until
-    ], until
+    ranges = [(each.start_timestamp, each.end_timestamp) for each in compactions if each]
+    covered = [
+        event
+        for event in events
+        if event.actions.compaction or any(start <= event.timestamp <= end for start, end in ranges)
+    ]
+    return covered, max((end for _, end in ranges), default=0.0)
 
 
 # -- the hooks ----------------------------------------------------------------------------------
