@@ -46,11 +46,19 @@ async def run_in_thread(size: int, work: Callable[P, T], *args: P.args, **kwargs
 async def each_aside(
     items: Sequence[Item], size: Callable[[Item], int], work: Callable[[Item], T]
 ) -> list[T]:
-    """Return the result of `work` for each item in order, letting other tasks run in between."""
+    """Return the result of `work` for each item in order.
+
+    Items are worked on in portions, between which other tasks run.
+    """
     done: list[T] = []
-    for item in items:
-        done.append(await run_in_thread(size(item), work, item))
-        await asyncio.sleep(0)
+    portion: list[Item] = []
+    weight = 0
+    for number, item in enumerate(items, 1):
+        portion.append(item)
+        weight += size(item)
+        if weight >= PORTION or number == len(items):
+            done += await run_in_thread(weight, list[T], (work(each) for each in portion))
+            portion, weight = [], 0
     return done
 
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from ..checks import checked_text
-from ..concurrency import PORTION, each_aside, run_in_thread
+from ..concurrency import LONG, PORTION, SHORT, each_aside, run_in_thread
 from ..errors import Conflict, InvalidInput, NotFound
 from ..ingestion.editing import (
     checked_session_id,
@@ -81,7 +81,9 @@ class Writing(Opened):
         """
         with self.operation("upsert_memory", scope):
             session_id, queue = checked_session_id(session_id), self.store.queue
-            size = sum(len(f"{message.text}{message.recalled}") for message in messages)
+            size = sum(len(str(message.text)) for message in messages)
+            if any(message.recalled for message in messages):
+                size = max(size, LONG)  # masking recalled texts takes longer than the messages tell
             max_bytes = self.settings.max_content_bytes
             ready = await run_in_thread(
                 size, prepared, messages, session_id, self.redactors.save, max_bytes
@@ -381,5 +383,7 @@ class Writing(Opened):
 
 
 def _size(item: Fact | str) -> int:
-    """Return the approximate number of characters to check and mask."""
-    return len(item) if isinstance(item, str) else PORTION + len(str(item.text))
+    """Return the approximate number of characters to check and mask: enough for a thread if the
+    item may hold more than a text.
+    """
+    return len(item) if isinstance(item, str) else SHORT + 1 + len(str(item.text))
