@@ -49,14 +49,15 @@ def recorded(events: Sequence[Event], state: Mapping[str, Any] | None = None) ->
         if not event.actions.compaction and {mode, _mode_in(event.custom_metadata)} != {"on"}:
             hidden.add(event.invocation_id)
     times = [event.timestamp for event in events if event.invocation_id in hidden]
-    return [
-        event
-        for event in events
-        if event.invocation_id not in hidden
-        and not (
-            (compaction := event.actions.compaction)
-            and any(compaction.start_timestamp <= at <= compaction.end_timestamp for at in times)
+
+    def repeats_hidden(event: Event) -> bool:
+        compaction = event.actions.compaction
+        return bool(compaction) and any(
+            compaction.start_timestamp <= at <= compaction.end_timestamp for at in times
         )
+
+    return [
+        event for event in events if event.invocation_id not in hidden and not repeats_hidden(event)
     ]
 
 
