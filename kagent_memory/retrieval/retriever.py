@@ -216,7 +216,9 @@ class Retriever:
         falling = sorted((hit.score for hit in head), reverse=True)
         ordered: list[Ranked] = []
         for (_, hit), score in zip(order, falling, strict=True):
+            why = hit.why
             if search.explain:
-                hit.why["scores"]["rerank"] = round(score - hit.score, 4)
-            ordered.append(hit._replace(score=score))
+                added = {**why["scores"], "rerank": round(score - hit.score, 4)}
+                why = {**why, "scores": added}
+            ordered.append(hit._replace(score=score, why=why))
         return [*ordered, *ranked[MAX_RERANKED:]]
