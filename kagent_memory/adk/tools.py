@@ -336,12 +336,12 @@ class ForgetMemoryTool(_MemoryTool):
             )
         if not query.strip():
             raise InvalidInput("ids or query is required.")
-        found = await run.find(query, limit=MAX_DECIDED, budget_tokens=DEFAULT_ANSWER_TOKENS)
-        if not found:
+        entries = await run.find(query, limit=MAX_DECIDED, budget_tokens=DEFAULT_ANSWER_TOKENS)
+        if not entries:
             return {"status": "nothing found", **fenced_answer(())}
         if self.confirm == "person":
-            return {"status": "confirmation required", **fenced_answer(found)}
-        return _with_token(run, found)
+            return {"status": "confirmation required", **fenced_answer(entries)}
+        return _with_token(run, entries)
 
     def _ask(self, run: Run, doomed: Sequence[Entry]) -> dict[str, Any] | None:
         """Return the answer to give before these memories go; None once a person agreed."""

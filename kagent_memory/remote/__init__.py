@@ -271,8 +271,8 @@ def _request(verb: Verb, arguments: Mapping[str, Any]) -> tuple[str, dict[str, s
     Raises:
         InvalidInput: JSON cannot represent an argument.
     """
-    held = [getattr(item, "metadata", None) for item in arguments.get("items", ())]
-    for metadata in (arguments.get("metadata"), *held):
+    of_items = [getattr(item, "metadata", None) for item in arguments.get("items", ())]
+    for metadata in (arguments.get("metadata"), *of_items):
         json_text(metadata, "The metadata")  # else a time in it would become a text
     values = verb.written(arguments)
     is_one = isinstance(arguments.get("scope"), Scope)

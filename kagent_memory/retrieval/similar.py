@@ -44,9 +44,9 @@ async def neighbours(view: View, vectors: StoreEmbedder | None, memories: Sequen
     queries = [f"{memory.content} {memory.attribute or ''}" for memory in memories]
     matches = await facts.texts(queries, limit=NEAREST)
     likeness = [
-        dict(zip(facts.index.ids_of(found.matches.rows), _shared(memory, found), strict=True))
+        dict(zip(facts.index.ids_of(hits.matches.rows), _shared(memory, hits), strict=True))
         | dict(nearest.get(memory.id, ()))
-        for memory, found in zip(memories, matches, strict=True)
+        for memory, hits in zip(memories, matches, strict=True)
     ]
     known = await facts.memories(list({id for likenesses in likeness for id in likenesses}))
     return {
@@ -91,8 +91,8 @@ async def current(
     return near_facts
 
 
-def _shared(memory: Memory, found: TextMatches) -> list[float]:
+def _shared(memory: Memory, hits: TextMatches) -> list[float]:
     """Return the share of the terms of both that a memory and each match have in common."""
-    own, matches = index_terms(memory.content).keys(), found.matches
+    own, matches = index_terms(memory.content).keys(), hits.matches
     both = (matches.counts[:, [term in own for term in matches.terms]] > 0).sum(axis=1)
     return (both / np.maximum(1, len(own) + matches.lengths - both)).tolist()

@@ -121,8 +121,8 @@ class MemoryStore(ABC):
         order; with `superseded="only"` or `"quarantined"` those in that state.
         """
         every = filter if filter.superseded else replace(filter, superseded=True)
-        found = await self.select(scope, MemoryQuery(filter=every, now=EARLIEST))
-        return sorted(memory.id for memory in found)
+        memories = await self.select(scope, MemoryQuery(filter=every, now=EARLIEST))
+        return sorted(memory.id for memory in memories)
 
     @abstractmethod
     async def whole(self, scope: Scope, ids: Sequence[str] | None = None) -> Sequence[Whole]:
@@ -180,7 +180,7 @@ class MemoryStore(ABC):
         def place(memory: Memory) -> tuple[datetime, str]:
             return memory.created_at, memory.id
 
-        found = [
+        matching = [
             memory
             for memory in memories
             if is_seen(memory, query.now, query.filter.superseded or memory.state in brief)
@@ -189,7 +189,7 @@ class MemoryStore(ABC):
             and memory.id not in embedded
             and (after is None or ((place(memory) < after) == newest and place(memory) != after))
         ]
-        return sorted(found, key=place, reverse=newest)[: bounded(query.limit)]
+        return sorted(matching, key=place, reverse=newest)[: bounded(query.limit)]
 
     async def get(
         self, scope: Scope, ids: Sequence[str], *, now: datetime, superseded: bool = False
@@ -225,9 +225,9 @@ class MemoryStore(ABC):
         if not (limit := bounded(limit)):
             return Page(memories=())
         query = MemoryQuery(filter=filter, order=order, after=after, limit=limit + 1, now=now)
-        found = await self.select(scope, query)
-        page = found[:limit]
-        return Page(memories=tuple(page), cursor=page_cursor(page, order, len(found) > limit))
+        matching = await self.select(scope, query)
+        page = matching[:limit]
+        return Page(memories=tuple(page), cursor=page_cursor(page, order, len(matching) > limit))
 
     async def node(self) -> Mapping[str, float]:
         """Return the answering server's state: whether it `is_standby`, the `position` of the log

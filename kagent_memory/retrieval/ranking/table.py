@@ -42,12 +42,12 @@ class Near(NamedTuple):
 
 
 def _column(
-    rows: Rows, found: Rows, values: npt.NDArray[np.generic], missing: float = 0.0
+    rows: Rows, own_rows: Rows, values: npt.NDArray[np.generic], missing: float = 0.0
 ) -> Numbers:
     """Return values in the order of some rising rows."""
     column = np.full((len(rows), *values.shape[1:]), missing)
-    is_here = np.isin(found, rows)
-    column[rows.searchsorted(found[is_here])] = values[is_here]
+    is_here = np.isin(own_rows, rows)
+    column[rows.searchsorted(own_rows[is_here])] = values[is_here]
     return column
 
 
@@ -108,11 +108,11 @@ class Table:
 
         index = search.view.index
         vectors, dense = near.trimmed.rows, _stretched(near.trimmed.cosines)
-        found = np.unique(np.concatenate([matches.rows, vectors, near.full.rows]))
-        words = _column(found, matches.rows, self.bm25(matches.counts, matches.lengths))
-        own = self.fused(words, _column(found, vectors, dense))
-        own += _column(found, matches.rows, exact)
-        shortlist = found[best(own, search.shortlist)]
+        candidates = np.unique(np.concatenate([matches.rows, vectors, near.full.rows]))
+        words = _column(candidates, matches.rows, self.bm25(matches.counts, matches.lengths))
+        own = self.fused(words, _column(candidates, vectors, dense))
+        own += _column(candidates, matches.rows, exact)
+        shortlist = candidates[best(own, search.shortlist)]
         around = index.near(np.concatenate([shortlist, search.dated]), REACH, search.view.seen)
 
         place = partial(_column, around)
