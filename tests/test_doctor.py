@@ -20,6 +20,7 @@ from kagent_memory.records import Scope
 from kagent_memory.remote import RemoteMemories
 from kagent_memory.server.app import create_app
 from kagent_memory.server.auth import Access
+from kagent_memory.server.tokens import create_token
 from kagent_memory.stores.sql import migrations
 from kagent_memory.testing import HashEmbedder
 
@@ -110,7 +111,7 @@ async def test_an_embedder_that_is_away_is_told(monkeypatch: pytest.MonkeyPatch)
 async def test_a_server_tells_a_bound_caller_nothing_of_its_parts() -> None:
     """The doctor advises another token where a server's check is not open to the caller's."""
     async with await Memories.open("libsql:///:memory:", llm=False, worker=False) as memories:
-        secret, _ = await memories.tokens.create(user="ada")
+        secret, _ = await create_token(memories, user="ada")
         transport = httpx.ASGITransport(create_app(memories, Access(required=True)))
         async with await RemoteMemories.open(
             "http://localhost", transport=transport, token=secret

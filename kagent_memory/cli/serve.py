@@ -15,6 +15,7 @@ from ..memories import Memories
 from ..memories.diagnosis import bad
 from ..records import Scope
 from ..remote import is_remote
+from ..server.tokens import create_token
 from ..stores.values import Token
 from .command import (
     BESIDE,
@@ -160,8 +161,8 @@ async def token_create(call: Call) -> Answer:
     args, memories = call.args, call.memories
     if args.operator and (args.user is not None or args.tenant is not None):
         raise InvalidInput("An operator's token opens every tenant; leave --user and --tenant out.")
-    secret, token = await memories.tokens.create(
-        user=args.user, label=args.label, days=args.days, is_operator=args.operator
+    secret, token = await create_token(
+        memories, user=args.user, label=args.label, days=args.days, is_operator=args.operator
     )
     call.say.note("Keep it now: it is not shown again, and only its digest is stored.")
     return Answer({"token": secret, **_public(token)}, lines=[secret])

@@ -24,7 +24,6 @@ from ..settings import MemorySettings
 from ..stores import Store
 from ..stores.values import Batch
 from .choices import Redactors
-from .tokens import Tokens
 from .verbs import Verb
 
 
@@ -55,7 +54,6 @@ class Opened:
         weights: the weights of the importance formula.
         mode: the search mode while every part works.
         operation: records a span and a duration around one operation.
-        tokens: the bearer tokens of a server.
     """
 
     store: Store
@@ -73,7 +71,6 @@ class Opened:
         self.mode: Mode = "keyword" if self.vectors is None else "hybrid"
         self.deliveries = Deliveries(store.memories, clock)
         self.operation = partial(telemetry.operation, store=self.location)
-        self.tokens = Tokens(store.tokens, settings.tenant, clock)
         handlers = JobHandlers(store, self.vectors, self.providers, settings, clock)
         self.worker = Worker(
             store.queue,

@@ -16,9 +16,9 @@ from starlette.exceptions import HTTPException
 
 from ..errors import ConfigurationError, InvalidInput, NotFound
 from ..memories import Memories
-from ..memories.tokens import PREFIX
 from ..records import Scope, Scopes
 from ..stores.values import Token
+from .tokens import PREFIX, find_token
 
 AnyScope = TypeVar("AnyScope", Scope, Scopes, Scope | Scopes)
 COOKIE = "kagent_memory_token"
@@ -224,7 +224,7 @@ class Admission:
         secret = bearer(headers, cookies)
         if secret.startswith(PREFIX):  # a token of ours must be valid even if none is required
             async with self.turn(address):
-                token = await memories.tokens.authenticate(secret)
+                token = await find_token(memories, secret)
             caller = token and caller_of_token(token)
         elif access.trusted_proxy:
             caller = caller_of_proxy(headers, memories.settings.tenant)

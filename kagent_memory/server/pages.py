@@ -22,6 +22,7 @@ from .auth import COOKIE
 from .dependencies import caller_of, memories_of, tenant_of
 from .error_responses import told
 from .page_helpers import OwnForm, PageScope, field, page, page_user, set_cookie, to
+from .tokens import find_token
 
 router = APIRouter(include_in_schema=False)
 
@@ -290,7 +291,7 @@ async def login_form(request: Request) -> Response:
 async def login(request: Request, form: OwnForm) -> Response:
     """Store a valid token in a cookie."""
     secret = field(form, "token")
-    if await memories_of(request).tokens.authenticate(secret) is None:
+    if await find_token(memories_of(request), secret) is None:
         return page(request, "login.html", 401, wrong=True)
     answer = to("/")
     set_cookie(request, answer, COOKIE, secret)

@@ -18,6 +18,7 @@ from kagent_memory.errors import InvalidInput, KagentMemoryError, NotFound
 from kagent_memory.memories.memories import Memories
 from kagent_memory.memories.verbs import verbs_of
 from kagent_memory.records import Message
+from kagent_memory.server.tokens import create_token
 from memories.opening import opened, through_a_server
 
 SCOPE = Scope("acme", "ada", "desk")
@@ -163,7 +164,7 @@ async def test_over_a_server_no_verb_reaches_another_users_scope() -> None:
     async with await opened(quarantine=["tool"]) as memories:
         ids = await memories.add(SCOPE, ["Ada sails", Fact("Ada skis", origin="tool")])
         before = await memories.stats(SCOPE)
-        secret, _ = await memories.tokens.create(tenant=SCOPE.tenant, user="eve")
+        secret, _ = await create_token(memories, tenant=SCOPE.tenant, user="eve")
         async with await through_a_server(memories, secret) as remote:
             for verb, id in product(VERBS, ids):
                 given = needed(verb) | ({"id": id} if "id" in needed(verb) else {})

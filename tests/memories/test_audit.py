@@ -11,6 +11,7 @@ import pytest
 from kagent_memory import Fact, InvalidInput, Memories, NotFound, Scope, Scopes
 from kagent_memory.memories.audit import DEFECTS, Audit
 from kagent_memory.records import Memory, Revision, new_id
+from kagent_memory.server.tokens import create_token
 from kagent_memory.stores.values import Batch, Whole
 from kagent_memory.testing import HashEmbedder
 from memories import opening
@@ -180,8 +181,8 @@ async def test_a_server_audits_what_is_the_callers():
         ]
         for scope in (ADA, OTHER):
             await memories.add(scope, due)
-        of_user, _ = await memories.tokens.create(tenant="acme", user="ada")
-        of_tenant, _ = await memories.tokens.create(tenant="acme")
+        of_user, _ = await create_token(memories, tenant="acme", user="ada")
+        of_tenant, _ = await create_token(memories, tenant="acme")
         for secret in (of_user, of_tenant):
             async with await opening.through_a_server(memories, secret) as remote:
                 found = await remote.audit()

@@ -12,6 +12,7 @@ from server.ground import served
 
 from kagent_memory import InvalidInput, Memories, Message, Scope, StoreError
 from kagent_memory.remote import open_memories
+from kagent_memory.server.tokens import create_token
 from kagent_memory.stores.sql import forgetting
 from kagent_memory.stores.values import ForgottenTenant
 from kagent_memory.testing import HashEmbedder
@@ -45,7 +46,7 @@ async def fill(memories: Memories, tenant: str, count: int = 3) -> None:
                 await memories.work(until_idle=True)
         await memories.recall(scope, "keeps key")
         await memories.feedback(scope, ids[0], success=True)
-    await memories.tokens.create(tenant=tenant, label=CANARY)
+    await create_token(memories, tenant=tenant, label=CANARY)
 
 
 async def state(memories: Memories, tenant: str) -> Any:

@@ -12,6 +12,7 @@ import pytest
 from kagent_memory import Fact, Memories, Message, Scope
 from kagent_memory.cli import main
 from kagent_memory.errors import NotFound
+from kagent_memory.server.tokens import create_token, find_token
 from kagent_memory.testing import FrozenClock
 from memories.opening import CANARY, execute, opened
 
@@ -198,18 +199,17 @@ async def test_a_secret_proves_its_token_until_its_end() -> None:
     """A secret, whole, proves its token until that expires or is revoked."""
     clock = FrozenClock()
     async with await opened(tenant="acme", clock=clock) as memories:
-        tokens = memories.tokens
-        kept, first = await tokens.create(label="ci")
-        brief, second = await tokens.create(tenant="beta", user="ada", days=1)
+        kept, first = await create_token(memories, label="ci")
+        brief, second = await create_token(memories, tenant="beta", user="ada", days=1)
         assert (first.tenant, first.user, second.tenant, second.user) == (
             *("acme", None),
             *("beta", "ada"),
         )
-        assert [await tokens.authenticate(secret) for secret in (kept, brief)] == [first, second]
+        assert [await find_token(memories, secret) for secret in (kept, brief)] == [first, second]
         for unknown in ("", first.digest, first.id, kept[:-1], f"{kept} ", "kmem_é\ud83e"):
-            assert await tokens.authenticate(unknown) is None
+            assert await find_token(memories, unknown) is None
         clock.advance(days=1)
         await memories.store.tokens.drop(first.id)
-        assert [await tokens.authenticate(secret) for secret in (kept, brief)] == [None, None]
+        assert [await find_token(memories, secret) for secret in (kept, brief)] == [None, None]
         with pytest.raises(NotFound):
             await memories.store.tokens.drop(first.id)

@@ -23,6 +23,7 @@ from kagent_memory.server import serving
 from kagent_memory.server.app import create_app
 from kagent_memory.server.auth import Access
 from kagent_memory.server.serving import bound_socket, serve
+from kagent_memory.server.tokens import create_token
 from kagent_memory.testing.fixtures import a_job
 
 START = datetime(2026, 3, 1, 12, 0, 0, 123450, tzinfo=UTC)
@@ -50,7 +51,7 @@ def client_of(
 
 async def bearing(memories: Memories, **bound: Any) -> dict[str, str]:
     """Return the header of a new token; the arguments are those of `Tokens.create`."""
-    secret, _ = await memories.tokens.create(**bound)
+    secret, _ = await create_token(memories, **bound)
     return {"authorization": f"Bearer {secret}"}
 
 

@@ -9,6 +9,7 @@ import pytest
 from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
 from kagent_memory.server.auth import Access
+from kagent_memory.server.tokens import create_token
 
 from .doors import DOORS, FAILED, FOREIGN, UNKNOWN, Refused, at_door
 from .ground import bearing
@@ -36,7 +37,7 @@ async def test_a_token_opens_its_own_memories_at_every_door(memories: Memories, 
     """Every interface requires a valid token or a trusted proxy's header, and shows neither other
     users' memories nor those of the same names in another tenant.
     """
-    secret, record = await memories.tokens.create()
+    secret, record = await create_token(memories)
     await memories.store.tokens.drop(record.id)
     ada, acme = await bearing(memories, user="ada"), await bearing(memories, tenant="acme")
     eve = Scope("", "eve", "demo")

@@ -13,6 +13,7 @@ import pytest
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Scope
 from kagent_memory.server.auth import Access
+from kagent_memory.server.tokens import create_token
 from kagent_memory.settings import MemorySettings
 
 from .doors import contents
@@ -286,7 +287,7 @@ async def test_delete_all_asks_first_in_the_words_of_kagents_dialog(
 
 async def test_a_token_logs_in_and_out_of_a_guarded_server(memories: Memories, clock: Clock):
     """A valid token opens the page to its own memories until the user logs out."""
-    secret, _ = await memories.tokens.create(user="ada")
+    secret, _ = await create_token(memories, user="ada")
     await memories.add(SCOPE, ["mine"])
     async with client_of(memories, clock, Access(required=True)) as client:
         await client.get("/login")

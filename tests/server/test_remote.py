@@ -22,6 +22,7 @@ from kagent_memory.records import Fact, Filter, Message, Scope
 from kagent_memory.remote import RemoteMemories, open_memories
 from kagent_memory.server.app import create_app
 from kagent_memory.server.auth import Access
+from kagent_memory.server.tokens import create_token
 from kagent_memory.settings import MemorySettings
 
 from .ground import axis, served
@@ -224,7 +225,7 @@ async def test_a_token_travels_in_the_header_and_never_in_the_location(
     async def guarded() -> Memories:
         nonlocal secret
         memories = await _opened()
-        secret, _ = await memories.tokens.create(tenant="acme")
+        secret, _ = await create_token(memories, tenant="acme")
         return memories
 
     with served(guarded, Access(required=True)) as address:
