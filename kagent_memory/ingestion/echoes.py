@@ -65,24 +65,22 @@ def mask_recalled(messages: Sequence[Message], memories: Iterable[Memory] = ()) 
 
     Args:
         messages: a transcript in its order.
-        memories: the memories that may be echoed. Turns of an agent are ignored: the same words
-            said twice are two turns.
+        memories: the memories that may be echoed.
     """
-    statements = _Statements()
+    statements = Statements()
     for memory in memories:
-        if not (memory.verbatim and memory.origin == "agent"):
-            statements.add(memory.content, _days(memory))
+        statements.add_memory(memory)
     for recalled in dict.fromkeys(text for message in messages for text in message.recalled):
         statements.add(recalled)
     left: list[Message] = []
     for message in messages:
-        text = _unmasked(message, statements)
+        text = unmasked(message, statements)
         left.append(message if text == message.text else replace(message, text=text.strip()))
     return left
 
 
-def _unmasked(message: Message, statements: _Statements) -> str:
-    """Return a message's text without echoes."""
+def unmasked(message: Message, statements: Statements) -> str:
+    """Return a message's text without echoes of statements."""
     if message.role == "user":
         text = message.text
         for block in filter(str.strip, message.recalled):
@@ -96,7 +94,7 @@ def _unmasked(message: Message, statements: _Statements) -> str:
     return "" if says_nothing else "".join(left)
 
 
-class _Statements:
+class Statements:
     """An index of known sentences by their content words.
 
     A sentence is compared with a bounded number of them, so that the work is linear.
@@ -115,6 +113,11 @@ class _Statements:
             for term in terms if terms not in self._beside else ():
                 self._by_term[term].append(terms)
             self._beside[terms] |= named
+
+    def add_memory(self, memory: Memory) -> None:
+        """Add a memory. A turn of an agent is ignored: the same words said twice are two turns."""
+        if not (memory.verbatim and memory.origin == "agent"):
+            self.add(memory.content, _days(memory))
 
     def hold(self, piece: str) -> bool:
         """Return True for a sentence that is an echo.
@@ -252,5 +255,5 @@ def _days(memory: Memory) -> str:
     return " ".join(
         f"{at:%Y-%m-%d, %H:%M, %A, %B %Y} {at.day} {at.day}st {at.day}nd {at.day}rd {at.day}th"
         for at in (memory.happened_at, memory.said_at, memory.created_at)
-        if at is not None
+        if at
     )

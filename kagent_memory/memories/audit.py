@@ -8,8 +8,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
-from ..concurrency import batched, run_in_thread
-from ..ingestion.echoes import mask_recalled
+from ..concurrency import LONG, batched, run_in_thread
+from ..ingestion.echoes import Statements, unmasked
 from ..language.tokenizer import identity
 from ..records import Filter, Memory, Message, Scope
 from ..redaction import redact
@@ -30,7 +30,6 @@ Defect: TypeAlias = Literal[
 DEFECTS: tuple[Defect, ...] = get_args(Defect)
 MAX_FINDINGS = 1000
 PART = 200
-CANDIDATES = 10  # older memories to compare with a suspect of a recall loop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +87,7 @@ class Audit:
         )
 
 
-Evidence: TypeAlias = Iterator[tuple[Sequence[str], str]]
+Evidence: TypeAlias = Iterable[tuple[Sequence[str], str]]
 """For each defect the ids of the memories that it is about, and what was found."""
 Key: TypeAlias = Callable[[Memory], Hashable]
 
@@ -97,23 +96,23 @@ async def audit_scope(
     memories: Opened, scope: Scope, *, defects: Sequence[Defect], most: int
 ) -> Audit:
     """Audit one scope, holding all its memories in memory."""
-    store = memories.store.memories
-    ids, every = await store.kept(scope, Filter()), list[Whole]()
-    for part in batched(ids, PART):
-        every += await store.whole(scope, part)
-    contents, counts, findings = Contents(memories, every), Counter[Defect](), list[Finding]()
-    if "recall_loop" in defects:
-        await contents.match(scope)
-    size = sum(len(whole.memory.content) * (1 + len(whole.revisions)) for whole in every)
-    for defect in dict.fromkeys(defects):
-        evidence: Evidence = getattr(contents, defect)()
-        cases = await run_in_thread(size, list[tuple[Sequence[str], str]], evidence)
-        counts[defect] = len(cases)
-        findings += [
-            Finding(defect=defect, scope=scope, memory_ids=tuple(ids), detail=detail)
-            for ids, detail in sorted(cases[:most])
-        ]
-    return Audit(scopes=1, memories=len(ids), counts=dict(counts), findings=tuple(findings))
+    store, wholes = memories.store.memories, list[Whole]()
+    for part in batched(await store.kept(scope, Filter()), PART):
+        wholes += await store.whole(scope, part)
+    contents, counts, findings = Contents(memories, wholes), dict[Defect, int](), list[Finding]()
+
+    def find() -> None:
+        for defect in dict.fromkeys(defects):
+            evidence: Evidence = getattr(contents, defect)()
+            cases = sorted((tuple(ids), detail) for ids, detail in evidence)
+            counts[defect] = len(cases)
+            findings.extend(
+                Finding(defect=defect, scope=scope, memory_ids=ids, detail=detail)
+                for ids, detail in cases[:most]
+            )
+
+    await run_in_thread(LONG + 1, find)
+    return Audit(scopes=1, memories=len(wholes), counts=counts, findings=tuple(findings))
 
 
 class Contents:
@@ -121,18 +120,9 @@ class Contents:
     its name.
     """
 
-    def __init__(self, memories: Opened, every: Sequence[Whole]) -> None:
-        self.memories, self.all, self.now = memories, every, memories.clock()
-        self.visible = [whole.memory for whole in every if is_visible(whole.memory, self.now)]
-        self.suspects = [each for each in self.visible if each.origin in ("agent", "tool")]
-        self.matches: Sequence[Iterable[str]] = ()
-
-    async def match(self, scope: Scope) -> None:
-        """Search the store for the memories that a suspect of a recall loop may repeat."""
-        view = await self.memories.store.memories.view(scope, now=self.now)
-        said = [memory.content for memory in self.suspects]
-        answers = await view.texts(said, limit=CANDIDATES)
-        self.matches = [view.index.ids_of(answer.matches.rows) for answer in answers]
+    def __init__(self, memories: Opened, wholes: Sequence[Whole]) -> None:
+        self.redactors, self.wholes, now = memories.redactors, wholes, memories.clock()
+        self.visible = [whole.memory for whole in wholes if is_visible(whole.memory, now)]
 
     def exact_duplicate(self) -> Evidence:
         """Find memories that say the same word for word."""
@@ -154,67 +144,56 @@ class Contents:
             if was_to_replace(older, newer) and (slot is None or slot != slot_of(newer)):
                 yield [older.id, newer.id], "one was to replace the other, a saved one"
 
-    def _linked(self) -> Iterator[tuple[Memory, Memory]]:
+    def _linked(self) -> Iterator[Sequence[Memory]]:
         """Yield linked facts in pairs, the one that was said first before the other."""
         facts = {memory.id: memory for memory in self.visible if not memory.verbatim}
-        pairs = {
-            frozenset((id, other))
-            for id, fact in facts.items()
-            for other in fact.links
-            if other in facts and other != id
-        }
-        for pair in pairs:
-            older, newer = sorted(
-                (facts[id] for id in pair), key=lambda fact: (said(fact), fact.id)
-            )
-            yield older, newer
+        for pair in {frozenset((id, other)) for id in facts for other in facts[id].links}:
+            linked = [facts[id] for id in pair if id in facts]
+            if len(linked) > 1:
+                yield sorted(linked, key=lambda fact: (said(fact), fact.id))
+
+    def recall_loop(self) -> Evidence:
+        """Find texts of agents and tools that repeat older memories in other words."""
+        known, texts = Statements(), set[bytes]()
+        for memory in sorted(self.visible, key=lambda memory: (memory.created_at, memory.id)):
+            spoken, is_new = Message(text=memory.content, role="agent"), _text(memory) not in texts
+            if memory.origin in ("agent", "tool") and is_new and not unmasked(spoken, known):
+                yield [memory.id], f"what the {memory.origin} said repeats an older memory"
+            texts.add(_text(memory))
+            known.add_memory(memory)
 
     def secret(self) -> Evidence:
         """Find secrets, by our redaction or by the store's own."""
-        own = self.memories.redactors.secrets
+        own = self.redactors.secrets
         masks = [own] if own is redact else [own, redact]
         return self._holding(lambda text: ["secret" for mask in masks if mask(text) != text])
 
     def personal_data(self) -> Evidence:
         """Find personal data; without the setting `pii` only the kinds that need no library."""
-        redactors = self.memories.redactors
-        data, secrets = redactors.personal or PersonalData(WITHOUT_LIBRARIES), redactors.secrets
+        data, secrets = (
+            self.redactors.personal or PersonalData(WITHOUT_LIBRARIES),
+            self.redactors.secrets,
+        )
         return self._holding(lambda text: [kind for _, _, kind in data.spans(secrets(text))])
 
     def _holding(self, kinds: Callable[[str], Iterable[str]]) -> Evidence:
         """Find memories in any state whose text or history contains something of a kind."""
-        for whole in self.all:
-            now = {*_texts(whole.memory)}
-            states = every_state(whole.memory, whole.revisions)
-            then = {text for state in states for text in _texts(state)} - now
-            then |= {revision.why for revision in whole.revisions}
-            for place, written in (("", now), ("in its history: ", then)):
-                if unmasked := {kind for text in written for kind in kinds(text)}:
-                    yield [whole.memory.id], place + ", ".join(sorted(unmasked))
-
-    def recall_loop(self) -> Evidence:
-        """Find texts of agents and tools that repeat older memories."""
-        visible = {memory.id: memory for memory in self.visible}
-        for memory, ids in zip(self.suspects, self.matches, strict=True):
-            near = (visible[id] for id in ids if id in visible)
-            older = [
-                other
-                for other in near
-                if (other.created_at, other.id) < (memory.created_at, memory.id)
-                and _text(other) != _text(memory)
-            ]
-            spoken = [Message(text=memory.content, role="agent")]
-            [left] = mask_recalled(spoken, older)
-            if not left.text:
-                yield [memory.id], f"what the {memory.origin} said repeats an older memory"
+        for whole in self.wholes:
+            texts = {*_texts(whole.memory)}
+            former = {revision.why for revision in whole.revisions}.union(
+                *map(_texts, every_state(whole.memory, whole.revisions))
+            )
+            for place, written in (("", texts), ("in its history: ", former - texts)):
+                if found := {kind for text in written for kind in kinds(text)}:
+                    yield [whole.memory.id], place + ", ".join(sorted(found))
 
 
 def _groups(memories: Iterable[Memory], key: Key, differing: Key) -> Iterator[Sequence[str]]:
     """Yield the ids of distinct memories that share a key other than None."""
     groups = defaultdict[Hashable, dict[Hashable, str]](dict)
     for memory in memories:
-        if (shared := key(memory)) is not None:
-            groups[shared].setdefault(differing(memory), memory.id)
+        groups[key(memory)].setdefault(differing(memory), memory.id)
+    groups.pop(None, None)
     return ([*group.values()] for group in groups.values() if len(group) > 1)
 
 

@@ -7,7 +7,6 @@ from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
     Generator,
-    Iterable,
     Iterator,
     Mapping,
     Sequence,
@@ -16,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, partial
-from itertools import groupby, islice, product
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Annotated, BinaryIO, Literal, TypeAlias
 
@@ -25,10 +24,11 @@ from pydantic import AfterValidator, BaseModel, TypeAdapter, ValidationError
 from ..checks import faults
 from ..concurrency import batched, run_in_thread
 from ..errors import InvalidInput
+from ..ingestion.reembedding import backfill
 from ..records import MAX_LINKS, Change, Filter, Memory, Revision, Scope
 from ..stores.planning import checked
 from ..stores.spaces import EXTERNAL
-from ..stores.values import Batch, Erasure, Restored, Whole, embed_job, with_after
+from ..stores.values import Batch, Erasure, Restored, Whole, every_state, with_after
 from .caller_vectors import brought, space_of
 from .opened import Opened
 from .types import Progress, Vector
@@ -70,9 +70,14 @@ class Line:
     revisions: tuple[Revision, ...] = ()
     vectors: tuple[Vector, ...] = ()
 
-    def whole(self, numbers: Mapping[int, int]) -> Whole:
-        """Return the memory with its vectors in these embedding spaces, by width."""
-        vectors = {numbers[len(row)]: row for row in self.vectors if len(row) in numbers}
+    @property
+    def node(self) -> Node:
+        """Return the scope and the id of the memory."""
+        return self.scope, self.memory.id
+
+    def whole(self, spaces: Mapping[int, int]) -> Whole:
+        """Return the memory with its vectors, for the embedding spaces by width."""
+        vectors = {spaces[len(row)]: row for row in self.vectors if len(row) in spaces}
         return Whole(self.memory, self.revisions, vectors)
 
 
@@ -82,25 +87,19 @@ def line_adapter() -> TypeAdapter[Line]:
     return TypeAdapter(Annotated[Line, AfterValidator(_checked_line)])
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ExportFile:
-    """A file that `export` wrote.
+    """A file that `export` wrote and that can be imported whole.
 
     Attributes:
         widths: the widths of the vectors that callers brought.
-        derived: by memory, the memories that are forgotten with it: those merged from it, withdrawn
-            successors, and the history that it replaced.
-        successors: memories with those that ever superseded them.
-        scopes: the scopes, each once.
-        withdrawn: superseding memories that were undone.
+        derived: by memory, the memories that are forgotten with it: those merged from it, and the
+            history that it replaced.
     """
 
     path: Path
     widths: set[int] = field(default_factory=set[int])
     derived: defaultdict[Node, set[Node]] = field(default_factory=lambda: defaultdict(set))
-    successors: list[tuple[Node, Node]] = field(default_factory=list[tuple[Node, Node]])
-    scopes: dict[Scope, Scope] = field(default_factory=dict[Scope, Scope])
-    withdrawn: set[Node] = field(default_factory=set[Node])
 
     @classmethod
     def checked(cls, path: Path, tenant: str | None) -> ExportFile:
@@ -111,98 +110,71 @@ class ExportFile:
             InvalidInput: it is no export, has another version or tenant, is cut off or damaged.
         """
         file = cls(path)
-        for number, line in enumerate(file._lines(), start=2):
-            owner = line.scope.tenant
-            if tenant not in (None, owner):
+        for number, line in enumerate(_lines_of(path), start=2):
+            scope, memory = line.scope, line.memory
+            if tenant not in (None, scope.tenant):
                 raise InvalidInput(
-                    f"Line {number} of {path} is of the tenant {owner!r}; this imports into "
+                    f"Line {number} of {path} is of the tenant {scope.tenant!r}; this imports into "
                     f"{tenant!r} alone."
                 )
-            file.widths |= {*map(len, line.vectors)}
-            file._note_derived(line)
-        for node, other in file.successors:
-            if other in file.withdrawn:
-                file.derived[node].add(other)
-        file.successors.clear()
+            file.widths.update(map(len, line.vectors))
+            if memory.superseded_by:
+                file.derived[scope, memory.superseded_by].add(line.node)
+            for revision, after in with_after(memory, line.revisions):
+                if revision.kind == "merge" and after and after.superseded_by:
+                    file.derived[line.node].add((scope, after.superseded_by))
         return file
 
-    def _note_derived(self, line: Line) -> None:
-        memory, scope = line.memory, self.scopes.setdefault(line.scope, line.scope)
-        node = scope, memory.id
-        if memory.superseded_by is not None:
-            self.derived[scope, memory.superseded_by].add(node)
-        elif memory.state == "superseded":
-            self.withdrawn.add(node)
-        for revision, after in with_after(memory, line.revisions):
-            if after is not None and after.superseded_by is not None:
-                other = scope, after.superseded_by
-                if revision.kind == "merge":
-                    self.derived[node].add(other)
-                else:
-                    self.successors.append((node, other))
-
     async def batches(
-        self, numbers: Mapping[int, int] = {}, *, deriving: bool = False
-    ) -> AsyncGenerator[tuple[Scope, Sequence[Whole]]]:
+        self, *, deriving: bool = False
+    ) -> AsyncGenerator[tuple[Scope, Sequence[Line]]]:
         """Read the file in a thread, and yield up to `PART` memories of one scope at a time.
 
         Args:
-            numbers: the embedding spaces of callers' vectors by width; vectors of other widths are
-                left out.
             deriving: only yield memories that others are forgotten with.
         """
-        lines = self._lines()
-        if deriving:
-            lines = (line for line in lines if (line.scope, line.memory.id) in self.derived)
-        runs = groupby(lines, key=lambda line: line.scope)
-        while run := await run_in_thread(READ, next, runs, None):
-            scope, of_scope = run
-            while part := await run_in_thread(READ, list, islice(of_scope, PART)):
-                yield scope, [line.whole(numbers) for line in part]
+        every = _lines_of(self.path)
+        lines = (line for line in every if line.node in self.derived) if deriving else every
+        while part := await run_in_thread(READ, list, islice(lines, PART)):
+            for scope, of_scope in groupby(part, key=lambda line: line.scope):
+                yield scope, [*of_scope]
 
-    def with_derived(self, forgotten: Iterable[Node]) -> set[Node]:
-        """Return forgotten memories with all memories that must not come back because of them."""
-        reached, fresh = set[Node](), {*forgotten}
-        while fresh:
-            reached |= fresh
-            fresh = {other for node in fresh for other in self.derived.get(node, ())} - reached
-        return reached
 
-    def _lines(self) -> Iterator[Line]:
-        """Yield the lines between the first and the last.
+def _lines_of(path: Path) -> Iterator[Line]:
+    """Yield the lines between the first and the last.
 
-        Raises:
-            InvalidInput: as `checked`.
-        """
-        path, number, count = self.path, 0, 0
-        with opened(path) as file:
-            lines = enumerate(iter(partial(file.readline, MAX_LINE_BYTES + 1), b""), start=1)
-            try:
-                for number, text in lines:
-                    if len(text) > MAX_LINE_BYTES:
+    Raises:
+        InvalidInput: as `ExportFile.checked`.
+    """
+    number, count = 0, 0
+    with opened(path) as file:
+        lines = enumerate(iter(partial(file.readline, MAX_LINE_BYTES + 1), b""), start=1)
+        try:
+            for number, text in lines:
+                if len(text) > MAX_LINE_BYTES:
+                    raise InvalidInput(
+                        f"Line {number} of {path} is longer than {MAX_LINE_BYTES:,} bytes."
+                    )
+                if number == 1:
+                    Head.model_validate_json(text)
+                elif text.startswith(b'{"end"'):
+                    stated = End.model_validate_json(text).memories
+                    if stated != count or any(text.strip() for _, text in lines):
                         raise InvalidInput(
-                            f"Line {number} of {path} is longer than {MAX_LINE_BYTES:,} bytes."
+                            f"{path} should hold {stated} memories and holds {count}, or more "
+                            "follows; export it again."
                         )
-                    if number == 1:
-                        Head.model_validate_json(text)
-                    elif text.startswith(b'{"end"'):
-                        stated = End.model_validate_json(text).memories
-                        if stated != count or any(text.strip() for _, text in lines):
-                            raise InvalidInput(
-                                f"{path} should hold {stated} memories and holds {count}, or more "
-                                "follows; export it again."
-                            )
-                        return
-                    else:
-                        count += 1
-                        yield line_adapter().validate_json(text, strict=True, extra="forbid")
-            except ValidationError as error:
-                what = ": ".join(filter(None, faults(error)[0]))
-                raise InvalidInput(
-                    f"Line {number} of {path} cannot be imported: {what}. If an earlier version "
-                    "wrote the file, export it again."
-                ) from error
-        raise InvalidInput(f"{path} was cut off after line {number}; export it again.")
+                    return
+                else:
+                    count += 1
+                    yield line_adapter().validate_json(text, strict=True, extra="forbid")
+        except ValidationError as error:
+            what = ": ".join(filter(None, faults(error)[0]))
+            raise InvalidInput(
+                f"Line {number} of {path} cannot be imported: {what}. If an earlier version "
+                "wrote the file, export it again."
+            ) from error
+    raise InvalidInput(f"{path} was cut off after line {number}; export it again.")
 
 
 @contextmanager
@@ -223,20 +195,22 @@ def opened(path: Path) -> Generator[BinaryIO]:
 
 def _checked_line(line: Line) -> Line:
     memory, revisions = line.memory, line.revisions
-    changes = [Change(kind="add", memory=memory)]
-    for revision in revisions:
-        state = revision.before or memory
-        if {revision.memory_id, state.id} != {memory.id}:
-            raise InvalidInput("A revision is of another memory.")
-        changes.append(Change(kind="add", memory=state, event_ids=revision.event_ids))
+    states = every_state(memory, revisions)
+    if {*(state.id for state in states), *(each.memory_id for each in revisions)} != {memory.id}:
+        raise InvalidInput("A revision is of another memory.")
+    event_ids = tuple(chain.from_iterable(revision.event_ids for revision in revisions))
+    changes = [Change(kind="add", memory=state, event_ids=event_ids) for state in states]
     checked(Batch(changes=changes), None)
-    for state in (change.memory for change in changes):
+    for state in states:
         if state.state != "source" and len(state.links) > MAX_LINKS:
             raise InvalidInput(f"It has {len(state.links)} links; at most {MAX_LINKS} are kept.")
     for vector in line.vectors:
         brought(vector)
     numbers = [revision.revision for revision in revisions]
-    if len(set(numbers)) < len(numbers) or max(numbers, default=0) >= memory.revision:
+    if (
+        len({*numbers, memory.revision}) <= len(numbers)
+        or max(numbers, default=0) > memory.revision
+    ):
         raise InvalidInput(
             f"Its revisions have the numbers {numbers}; each has its own, below the memory's."
         )
@@ -257,21 +231,23 @@ async def export(
     async for scope in scopes:
         ids = await store.kept(scope, Filter())
         for part in batched(ids, PART):
-            every = await store.whole(scope, part)
-            kept = [await store.vectors(scope, number, part) for number in numbers]
-            count += len(every)
-            for line in await run_in_thread(READ, _lines, scope, every, kept):
+            wholes = await store.whole(scope, part)
+            vectors_of = [await store.vectors(scope, number, part) for number in numbers]
+            count += len(wholes)
+            for line in await run_in_thread(READ, _written, scope, wholes, vectors_of):
                 yield line
     yield End(memories=count).model_dump_json()
 
 
-def _lines(scope: Scope, every: Sequence[Whole], kept: Sequence[Mapping[str, Vector]]) -> list[str]:
+def _written(
+    scope: Scope, wholes: Sequence[Whole], vectors: Sequence[Mapping[str, Vector]]
+) -> list[str]:
     lines: list[str] = []
-    for whole in every:
-        id = whole.memory.id
-        vectors = tuple(by_id[id] for by_id in kept if id in by_id)
-        line = Line(scope, whole.memory, whole.revisions, vectors)
-        text = line_adapter().dump_json(line, exclude=None if vectors else {"vectors"})
+    for whole in wholes:
+        own = tuple(by_id[whole.memory.id] for by_id in vectors if whole.memory.id in by_id)
+        text = line_adapter().dump_json(
+            Line(scope, whole.memory, whole.revisions, own), exclude=None if own else {"vectors"}
+        )
         lines.append(text.decode().translate(LINE_ENDS))
     return lines
 
@@ -297,51 +273,41 @@ async def import_file(
     memories: Opened, file: ExportFile, *, dry_run: bool, progress: Progress | None
 ) -> Imported:
     """Import a checked file; see `Memories.import_`."""
-    store, numbers = memories.store.memories, dict[int, int]()
+    store, spaces = memories.store.memories, dict[int, int]()
     for width in () if dry_run else file.widths:
-        numbers[width] = (await space_of(store, width)).number
+        spaces[width] = (await space_of(store, width)).number
     blocked, counts = await _forgotten(memories, file), Counter[Restored]()
-    async for scope, part in file.batches(numbers):
-        coming = [whole for whole in part if (scope, whole.memory.id) not in blocked]
-        counts.update(await store.restore(scope, coming, dry_run=dry_run, now=memories.clock()))
-        counts["forgotten"] += len(part) - len(coming)
+    async for scope, lines in file.batches():
+        part = [line.whole(spaces) for line in lines if line.node not in blocked]
+        counts.update(await store.restore(scope, part, dry_run=dry_run, now=memories.clock()))
+        counts["forgotten"] += len(lines) - len(part)
         if progress is not None:
             progress(counts.total())
     if not dry_run:
         for scope, id in await _forgotten(memories, file) - blocked:  # during the import
             erased = await memories.store.forget(scope, Erasure(ids=[id], now=memories.clock()))
             counts.update({"added": -len(erased), "forgotten": len(erased)})
-        if memories.vectors is not None:
-            await _embed_later(memories, [*file.scopes])
+        if memories.vectors is not None:  # an interrupted import may have left memories too
+            wake = memories.worker.wake
+            await backfill(memories.store, memories.vectors, clock=memories.clock, wake=wake)
     return Imported(**counts)
 
 
-async def _embed_later(memories: Opened, scopes: Sequence[Scope]) -> None:
-    """Queue the embedding of whole scopes, since an interrupted import may have left
-    memories too.
-    """
-    spaces = await memories.store.memories.spaces.all()
-    names = ["", *(space.name for space in spaces if space.state == "filling")]
-    for batch in batched(scopes, PART):
-        now = memories.clock()
-        await memories.store.enqueue([embed_job(*job) for job in product(batch, [now], names)])
-    memories.worker.wake()
-
-
 async def _forgotten(memories: Opened, file: ExportFile) -> set[Node]:
-    """Return the memories of the file that were forgotten here, with the memories forgotten with
-    them.
+    """Return the memories of the file that were forgotten here, with all that must not come back
+    because of them.
     """
-    forgotten = set[Node]()
+    forgotten, fresh = set[Node](), set[Node]()
     if not file.derived:
         return forgotten
-    async for scope, part in file.batches(deriving=True):
+    async for scope, lines in file.batches(deriving=True):
+        part = [line.whole({}) for line in lines]
         outcomes = await memories.store.memories.restore(
             scope, part, dry_run=True, now=memories.clock()
         )
-        forgotten |= {
-            (scope, whole.memory.id)
-            for whole, outcome in zip(part, outcomes, strict=True)
-            if outcome == "forgotten"
-        }
-    return file.with_derived(forgotten)
+        pairs = zip(lines, outcomes, strict=True)
+        fresh.update(line.node for line, outcome in pairs if outcome == "forgotten")
+    while fresh:
+        forgotten |= fresh
+        fresh = {other for node in fresh for other in file.derived[node]} - forgotten
+    return forgotten

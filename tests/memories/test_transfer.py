@@ -339,7 +339,7 @@ async def test_an_import_that_breaks_off_goes_on(tmp_path, monkeypatch):
 
         with pytest.raises(ConnectionError):
             await other.import_(path, progress=stop)
-        assert await other.import_(path) == Imported(present=5, added=4)
+        assert await other.import_(path) == Imported(present=4, added=5)
         waiting = {(job.kind, job.scope) for job in await other.jobs()}
         assert waiting == {("embed", ADA), ("embed", GRACE)}
         assert await all_of(other) == await all_of(memories)
