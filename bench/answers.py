@@ -86,7 +86,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Talk:
-    """One user's turns, and what is asked of them."""
+    """One user's turns, and the questions about them."""
 
     user: str
     notes: Sequence[Note]
@@ -95,10 +95,10 @@ class Talk:
 
 @dataclass
 class Score:
-    """Result of one way of remembering.
+    """The result of one way of remembering.
 
     Attributes:
-        shares: of each question's evidence, how much was handed over.
+        shares: the share of each question's evidence that was handed over.
     """
 
     right: int = 0
@@ -123,16 +123,16 @@ def _locomo(path: Path, data: Sequence[Mapping[str, Any]]) -> Iterator[Talk]:
         references = {question["question"]: _reference(question) for question in item["qa"]}
         end = max(note.at for note in talk.notes)
         questions = [
-            Question(asked.question, reference, asked.evidence, end)
-            for asked in talk.asked
-            if (reference := references[asked.question])
+            Question(question.text, reference, question.evidence, end)
+            for question in talk.questions
+            if (reference := references[question.text])
         ]
         yield Talk(talk.user, talk.notes, questions)
 
 
 def _reference(question: Mapping[str, Any]) -> str:
-    found = question.get("answer", question.get("rubric", ""))
-    return "; ".join(map(str, found)) if isinstance(found, list) else str(found)
+    reference = question.get("answer", question.get("rubric", ""))
+    return "; ".join(map(str, reference)) if isinstance(reference, list) else str(reference)
 
 
 def _longmemeval(item: Mapping[str, Any]) -> Talk:
@@ -160,7 +160,9 @@ def _longmemeval_time(text: str) -> datetime:
 
 
 async def remembered(memories: Memories, talk: Talk, top_k: int) -> Context:
-    """Store the sessions of a conversation; return what hands over the turns that recall finds."""
+    """Store the sessions of a conversation, and return a function that recalls turns for a
+    question.
+    """
     scope = Scope(tenant="", user=talk.user, app=APP)
     by_key = {note.key: note for note in talk.notes}
     for session in dict.fromkeys(note.session for note in talk.notes):
@@ -195,7 +197,7 @@ async def remembered(memories: Memories, talk: Talk, top_k: int) -> Context:
 
 
 async def searched(talk: Talk, top_k: int) -> Context:
-    """Return what hands over the first turns by BM25."""
+    """Return a function that finds the first turns by BM25."""
     index = Bm25()
     await index.fill(talk.user, talk.notes)
     by_key = {note.key: note for note in talk.notes}
@@ -207,7 +209,7 @@ async def searched(talk: Talk, top_k: int) -> Context:
 
 
 async def full(talk: Talk) -> Context:
-    """Return what hands over the whole conversation."""
+    """Return a function that returns the whole conversation."""
 
     async def context(question: Question) -> Sequence[Note]:
         return talk.notes
@@ -218,7 +220,7 @@ async def full(talk: Talk) -> Context:
 async def answer(
     question: Question, notes: Sequence[Note], reader: Llm, judge: Llm, score: Score
 ) -> None:
-    """Have one question answered and judged, and count it."""
+    """Have one question answered and judged, and count the verdict."""
     ordered = sorted(notes, key=lambda note: note.at)
     text = "\n".join(f"[{note.at:%Y-%m-%d}] {note.author}: {note.text}" for note in ordered)
     prompt = READ.format(notes=text, today=f"{question.asked_at:%Y-%m-%d}", question=question.text)
@@ -236,15 +238,15 @@ async def answer(
 async def compare(
     chosen: Sequence[Talk], reader: Llm, judge: Llm, *, top_k: int, limit: int, **options: Any
 ) -> dict[str, Score]:
-    """Return what each way of remembering achieved on at most `limit` questions.
+    """Return the score of each way of remembering, on at most `limit` questions.
 
     Args:
         chosen: the conversations.
-        reader: answers from what is handed over.
-        judge: compares with the reference.
-        top_k: hits or turns that are handed over.
-        limit: questions.
-        options: of `Memories.open`.
+        reader: the model that answers.
+        judge: the model that compares answers with the references.
+        top_k: the hits or turns to hand over.
+        limit: the most questions to ask.
+        options: options of `Memories.open`.
     """
     scores = {name: Score() for name in ("memory", "search", "full")}
     with tempfile.TemporaryDirectory() as folder:
@@ -304,7 +306,7 @@ def parsed() -> argparse.Namespace:
 
 
 async def run(options: argparse.Namespace) -> None:
-    """Compare on the file that the command line names."""
+    """Compare on the file named on the command line."""
     settings = MemorySettings()
     reader, judge = (
         open_llm(name, settings) for name in (options.reader, options.judge or options.reader)

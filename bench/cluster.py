@@ -32,5 +32,5 @@ if __name__ == "__main__":
     parser.add_argument("coordinator", help="of the cluster")
     parser.add_argument("--shards", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=7)
-    given = parser.parse_args()
-    asyncio.run(main(given.plain, given.coordinator, given.shards, given.rounds))
+    options = parser.parse_args()
+    asyncio.run(main(options.plain, options.coordinator, options.shards, options.rounds))

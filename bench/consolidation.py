@@ -75,7 +75,7 @@ class Said:
 
 
 async def told(memories: Memories, texts: Sequence[str], clock: FrozenClock) -> None:
-    """Tell the texts in sessions of their own, a day apart."""
+    """Save the texts in sessions of their own, a day apart."""
     for number, text in enumerate(texts):
         message = Message(text=text, role="user", event_id=f"e{number}", at=clock.now)
         await memories.remember(SCOPE, [message], f"s{number}")
@@ -85,7 +85,7 @@ async def told(memories: Memories, texts: Sequence[str], clock: FrozenClock) -> 
 
 def holds(content: str, text: str) -> bool:
     """Return True if a content has all words of a text, in their order."""
-    words = [re.findall(r"[\u3040-\u9fff]|[\w']+", one.casefold()) for one in (content, text)]
+    words = [re.findall(r"[\u3040-\u9fff]|[\w']+", string.casefold()) for string in (content, text)]
     rest = iter(words[0])
     return all(word in rest for word in words[1])
 
@@ -108,8 +108,8 @@ async def judged(item: Item, decide: Callable[[Item], Decision]) -> Sequence[str
             return [hit.memory.content for hit in hits]
 
         old, new = await found(item["old"]), await found(item["new"])
-        wrong = [] if any(holds(one, item["new"]) for one in new) else ["lost"]
-        if not any(holds(one, item["old"]) for one in old):
+        wrong = [] if any(holds(content, item["new"]) for content in new) else ["lost"]
+        if not any(holds(content, item["old"]) for content in old):
             before = await found(item["old"], as_of=START + DAY / 2)
             wrong += [] if item["old"] in before else ["lost"]
         if item["kind"] == "correction" and item["old"] in (*old, *new):
@@ -120,7 +120,7 @@ async def judged(item: Item, decide: Callable[[Item], Decision]) -> Sequence[str
 
 
 async def is_learnt(item: Item) -> bool:
-    """Return True if a sentence is stored that was said after a recall of its memory."""
+    """Return True if a sentence said after a recall of its memory is stored."""
     role = "user" if "user" in item else "agent"
     async with await Memories.open("libsql:///:memory:", llm=False, worker=False) as memories:
         await memories.add(SCOPE, [item["memory"]])
@@ -139,7 +139,7 @@ def half_of(items: Sequence[Item], half: str) -> list[Item]:
     return [item for some in by_kind.values() for item in some[start::step]]
 
 
-async def main(facts: Sequence[Item], said: Sequence[Item], *, show: bool) -> None:
+async def main(facts: Sequence[Item], agent_texts: Sequence[Item], *, show: bool) -> None:
     """Print a table of the models and the kinds of items, and a line on echoes."""
     kinds = Counter(item["kind"] for item in facts)
     print("| model |", " | ".join(f"{kind} ({count})" for kind, count in kinds.items()), "|")
@@ -154,7 +154,7 @@ async def main(facts: Sequence[Item], said: Sequence[Item], *, show: bool) -> No
         cells = (", ".join(f"{n} {fault}" for fault, n in wrong[kind].items()) for kind in kinds)
         print(f"| {name} |", " | ".join(cell or "–" for cell in cells), "|")
     learnt: dict[str, list[bool]] = {"echo": [], "news": []}
-    for item in said:
+    for item in agent_texts:
         learnt[item["kind"]].append(await is_learnt(item))
         if show and learnt[item["kind"]][-1] is (item["kind"] == "echo"):
             print(f"{item['kind']}: {item['memory']} → {item.get('agent') or item['user']}")
@@ -176,6 +176,6 @@ if __name__ == "__main__":
     parser.add_argument("--echoes", type=Path)
     parser.add_argument("--half", choices=("", "a", "b"), default="", help="default: all items")
     parser.add_argument("--show", action="store_true", help="print each item that went wrong")
-    given = parser.parse_args()
-    half = given.half
-    asyncio.run(main(read(given.items, half), read(given.echoes, half), show=given.show))
+    options = parser.parse_args()
+    half = options.half
+    asyncio.run(main(read(options.items, half), read(options.echoes, half), show=options.show))

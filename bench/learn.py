@@ -1,15 +1,14 @@
-"""Learn the weights of ranking over several data sets at once, and what each sign is worth.
+"""Learn the weights of ranking from two data sets, and measure what each sign is worth.
 
     python bench/learn.py locomo.json realtalk.json [--keyword-only]
 
 Every question is searched by the package's own index and ranking, with all weights at 1, so that
 the signs come out as they are; a weight vector is then tried in milliseconds. The weights minimise
 the cross-entropy of a softmax over a question's candidates, its evidence turns sharing the one,
-with an L2 penalty; both data sets and modes count alike. Shown: the defaults; learnt and shown on
-the same; nested cross-validation (each conversation by weights learnt on all others); cross-data
-(learnt on one set, shown on the other); the defaults with each sign off; and what each sign gains
-in development (with it and without, learnt on the set that is shown) and across (learnt on the
-other).
+with an L2 penalty; both data sets and modes count alike. The tables show recall with the defaults;
+with weights learnt on the same set; nested cross-validation (each conversation with weights learnt
+on all others); across data (weights learnt on the other set); with the defaults and one sign off;
+and what each sign gains in development (learnt on the set shown) and across (learnt on the other).
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from minilm import DEFAULT_CACHE, MiniLM
 
 from kagent_memory.language.tokenizer import index_terms, spelling
 from kagent_memory.records import new_id
-from kagent_memory.retrieval.question import Question as Asked
+from kagent_memory.retrieval.question import Question
 from kagent_memory.retrieval.ranking import RankSettings
 from kagent_memory.retrieval.ranking.rank import highest_score, rank
 from kagent_memory.retrieval.ranking.table import Near, dense_text
@@ -47,15 +46,20 @@ PENALTY, STEPS, RATE = 1e-3, 150, 0.25
 
 
 @dataclass(frozen=True)
-class Question:
-    """One question's candidates: their signs (a row each), whether each is evidence, and how much
-    evidence there is.
+class Candidates:
+    """The candidates of one question.
+
+    Attributes:
+        group: the user whose conversation it is.
+        signs: a row for each candidate, a column for each sign.
+        evidence: True for each candidate that is evidence.
+        total: the amount of evidence.
     """
 
     group: str
     signs: np.ndarray
     evidence: np.ndarray
-    wanted: int
+    total: int
 
 
 class Scope:
@@ -69,9 +73,9 @@ class Scope:
         places: list[Entry] = []
         positions: dict[str, int] = {}
         for note in talk.notes:
-            known = by_spelling.get(spelling(note.text))
-            self.ids[note.key] = known or new_id()
-            if known:
+            same = by_spelling.get(spelling(note.text))
+            self.ids[note.key] = same or new_id()
+            if same:
                 continue
             by_spelling[spelling(note.text)] = self.ids[note.key]
             position = positions[note.session] = positions.get(note.session, -1) + 1
@@ -94,7 +98,7 @@ class Scope:
         self.rows = np.array(rows, np.int64)
         self.vectors: np.ndarray | None = None
 
-    def dated(self, question: Asked) -> np.ndarray:
+    def dated(self, question: Question) -> np.ndarray:
         windows = (
             self.index.newest(SHORTLIST, self.visible, *ends) for ends in question.windows[:3]
         )
@@ -105,15 +109,15 @@ class Scope:
         return Nearest.best(self.rows, (self.vectors @ vector).round(6), LEG)
 
 
-async def asked(scope: Scope, embedder: MiniLM | None) -> list[Question]:
-    """All questions of a conversation, searched."""
+async def searched(scope: Scope, embedder: MiniLM | None) -> list[Candidates]:
+    """Search all questions of a conversation."""
     if embedder is not None:
         vectors = await embedder.embed([note.text for note in scope.notes], kind="document")
         scope.vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    questions: list[Question] = []
-    for one in scope.talk.asked:
-        question = Asked.read(one.question, NOW)
-        search = Search(scopes=(), text=one.question, question=question, now=NOW, explain=True)
+    answers: list[Candidates] = []
+    for asked in scope.talk.questions:
+        question = Question.read(asked.text, NOW)
+        search = Search(scopes=(), text=asked.text, question=question, now=NOW, explain=True)
         view: Any = SimpleNamespace(index=scope.index, visible=scope.visible, seen=scope.visible)
         search.view, search.dated = view, scope.dated(search.question)
         undated = search.question.undated if search.dated.size else None
@@ -122,45 +126,45 @@ async def asked(scope: Scope, embedder: MiniLM | None) -> list[Question]:
         matches = scope.index.text(search.terms, LEG, scope.visible)
         nearest = Nearest()
         if embedder is not None:
-            (vector,) = await embedder.embed([dense_text(one.question, matches)], kind="query")
+            (vector,) = await embedder.embed([dense_text(asked.text, matches)], kind="query")
             nearest = scope.nearest(vector)
-        found, _ = rank(search, matches, Near(nearest, nearest), UNITS)
-        found.sort()
-        added = [hit.why["scores"] for hit in found]
+        hits, _ = rank(search, matches, Near(nearest, nearest), UNITS)
+        hits.sort()
+        shares = [hit.why["scores"] for hit in hits]
         # the signs are shares of the highest score, which a rare name doubles
-        whole = highest_score(UNITS) * (2 if any("exact" in scores for scores in added) else 1)
-        signs = np.array([[whole * scores.get(name, 0.0) for name in SIGNS] for scores in added])
+        highest = highest_score(UNITS) * (2 if any("exact" in scores for scores in shares) else 1)
+        signs = np.array([[highest * scores.get(name, 0.0) for name in SIGNS] for scores in shares])
         signs = signs.reshape(-1, len(SIGNS))
-        evidence = {scope.ids[key] for key in one.evidence}
-        answers = scope.index.ids_of(np.array([hit.row for hit in found], np.int64))
-        held = np.array([id in evidence for id in answers], bool)
-        questions.append(Question(scope.talk.user, signs, held, len(evidence)))
-    return questions
+        evidence = {scope.ids[key] for key in asked.evidence}
+        ids = scope.index.ids_of(np.array([hit.row for hit in hits], np.int64))
+        is_evidence = np.array([id in evidence for id in ids], bool)
+        answers.append(Candidates(scope.talk.user, signs, is_evidence, len(evidence)))
+    return answers
 
 
-def recall(questions: Sequence[Question], weights: np.ndarray) -> np.ndarray:
-    """Mean recall@5 and @10."""
+def recall(answers: Sequence[Candidates], weights: np.ndarray) -> np.ndarray:
+    """Return the mean recall@5 and @10."""
     shares: list[tuple[float, float]] = []
-    for one in questions:
-        best = one.evidence[np.argsort(-(one.signs @ weights), kind="stable")[:10]]
-        shares.append((best[:5].sum() / one.wanted, best.sum() / one.wanted))
+    for answer in answers:
+        best = answer.evidence[np.argsort(-(answer.signs @ weights), kind="stable")[:10]]
+        shares.append((best[:5].sum() / answer.total, best.sum() / answer.total))
     return np.array(shares).mean(axis=0)
 
 
-def learn(parts: Sequence[Sequence[Question]], off: int | None = None) -> np.ndarray:
-    """The weights that fit all parts alike, by Adam on the whole of them; none falls below 0, that
-    of `off` is 0.
+def learn(parts: Sequence[Sequence[Candidates]], off: int | None = None) -> np.ndarray:
+    """Return the weights that fit all parts alike, found by Adam over all questions at once; none
+    is below 0, and that of the sign `off` is 0.
     """
-    packs = [_pack([one for one in part if one.evidence.any()]) for part in parts]
+    packs = [_pack([answer for answer in part if answer.evidence.any()]) for part in parts]
     used = (np.arange(len(SIGNS)) != off).astype(float)
     weights, first, second = used, np.zeros(len(SIGNS)), np.zeros(len(SIGNS))
     for step in range(1, STEPS + 1):
         slope = 2 * PENALTY * weights
-        for signs, wanted, numbers, starts in packs:
+        for signs, target, numbers, starts in packs:
             scores = signs @ weights
             scores = np.exp(scores - np.maximum.reduceat(scores, starts)[numbers])
             share = scores / np.add.reduceat(scores, starts)[numbers]
-            slope = slope + signs.T @ (share - wanted) / len(starts) / len(packs)
+            slope = slope + signs.T @ (share - target) / len(starts) / len(packs)
         first, second = 0.9 * first + 0.1 * slope, 0.99 * second + 0.01 * slope**2
         pace = RATE * (1 - 0.9 * step / STEPS)
         weights = weights - pace * (first / (1 - 0.9**step)) / (
@@ -170,42 +174,44 @@ def learn(parts: Sequence[Sequence[Question]], off: int | None = None) -> np.nda
     return weights
 
 
-def _pack(questions: Sequence[Question]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    sizes = [len(one.evidence) for one in questions]
-    wanted = np.concatenate([one.evidence / one.evidence.sum() for one in questions])
+def _pack(answers: Sequence[Candidates]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    sizes = [len(answer.evidence) for answer in answers]
+    target = np.concatenate([answer.evidence / answer.evidence.sum() for answer in answers])
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     return (
-        np.concatenate([one.signs for one in questions]),
-        wanted,
+        np.concatenate([answer.signs for answer in answers]),
+        target,
         np.repeat(np.arange(len(sizes)), sizes),
         starts,
     )
 
 
-Parts = dict[tuple[str, str], list[Question]]
+Parts = dict[tuple[str, str], list[Candidates]]
 
 
 def held_out(parts: Parts, name: str) -> dict[str, np.ndarray]:
-    """Recall of each mode on one data set, each conversation by weights learnt without it."""
+    """Return the recall of each mode on one data set, each conversation with weights learnt
+    without it.
+    """
     totals: dict[str, np.ndarray] = {}
     modes = [mode for data, mode in parts if data == name]
-    groups = {one.group for one in parts[name, modes[0]]}
+    groups = {answer.group for answer in parts[name, modes[0]]}
     for group in sorted(groups):
         rest = [
-            [one for one in part if data != name or one.group != group]
+            [answer for answer in part if data != name or answer.group != group]
             for (data, _), part in parts.items()
         ]
         weights = learn(rest)
         for mode in modes:
-            mine = [one for one in parts[name, mode] if one.group == group]
+            mine = [answer for answer in parts[name, mode] if answer.group == group]
             totals[mode] = totals.get(mode, np.zeros(2)) + recall(mine, weights) * len(mine)
     return {mode: total / len(parts[name, mode]) for mode, total in totals.items()}
 
 
 def show(parts: Parts) -> None:
     names = list(dict.fromkeys(name for name, _ in parts))
-    given = np.array([getattr(DEFAULTS, name) for name in SIGNS])
-    both = learn(list(parts.values()))
+    defaults = np.array([getattr(DEFAULTS, name) for name in SIGNS])
+    joint = learn(list(parts.values()))
     alone = {
         name: learn([part for (data, _), part in parts.items() if data == name]) for name in names
     }
@@ -217,8 +223,8 @@ def show(parts: Parts) -> None:
 
     print("| recall@5 / @10 | " + " | ".join(f"{name}, {mode}" for name, mode in parts) + " |")
     print("|---" * (len(parts) + 1) + "|")
-    row("the defaults", {key: recall(part, given) for key, part in parts.items()})
-    row("learnt on both, shown on both", {key: recall(part, both) for key, part in parts.items()})
+    row("the defaults", {key: recall(part, defaults) for key, part in parts.items()})
+    row("learnt on both, shown on both", {key: recall(part, joint) for key, part in parts.items()})
     row("held out by conversation", {key: out[key[0]][key[1]] for key in parts})
     row("learnt on the same set", {key: recall(part, alone[key[0]]) for key, part in parts.items()})
     others = {name: next(other for other in names if other != name) for name in names}
@@ -227,15 +233,16 @@ def show(parts: Parts) -> None:
         {key: recall(part, alone[others[key[0]]]) for key, part in parts.items()},
     )
     for place, name in enumerate(SIGNS):
-        off = given * (np.arange(len(SIGNS)) != place)
+        off = defaults * (np.arange(len(SIGNS)) != place)
         row(f"without `{name}`", {key: recall(part, off) for key, part in parts.items()})
     print("\n| weight | default | " + " | ".join(("both", *names)) + " |")
     print("|---" * (len(names) + 3) + "|")
     for place, name in enumerate(SIGNS):
         cells = [
-            f"{one[place] / one[:3].sum() * given[:3].sum():.2f}" for one in (both, *alone.values())
+            f"{weights[place] / weights[:3].sum() * defaults[:3].sum():.2f}"
+            for weights in (joint, *alone.values())
         ]
-        print("| " + " | ".join((f"`{name}`", f"{given[place]:.2f}", *cells)) + " |")
+        print("| " + " | ".join((f"`{name}`", f"{defaults[place]:.2f}", *cells)) + " |")
     print(
         "\n| what a sign gains @5: development − across | "
         + " | ".join(f"{name}, {mode}" for name, mode in parts)
@@ -267,7 +274,7 @@ async def main(options: argparse.Namespace) -> None:
         for mode, embedder in embedders.items():
             talks = conversations(path, prefix=False)
             parts[path.stem, mode] = [
-                one for talk in talks for one in await asked(Scope(talk), embedder)
+                answer for talk in talks for answer in await searched(Scope(talk), embedder)
             ]
     show(parts)
 

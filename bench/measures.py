@@ -1,4 +1,4 @@
-"""Measures of one ranked answer against the memories that hold the evidence, and their means."""
+"""Measure ranked answers against the memories that hold the evidence."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ NAMES = ("recall@5", "recall@10", "hit@5", "MRR", "nDCG@10")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Answer of one system to one question.
+    """The answer of one system to one question.
 
     Attributes:
-        group: whose memories were asked (a conversation, say).
-        ranked: ids of memories, best first; ids that mean the same memory twice count once.
-        evidence: ids that should have been found; never empty.
+        group: the group of the memories, such as a conversation.
+        ranked: the ids of the memories, best first; repeated ids count once.
+        evidence: the ids that should be found; never empty.
     """
 
     group: str
@@ -27,24 +27,24 @@ class Answer:
 
 
 def measured(answer: Answer) -> tuple[float, ...]:
-    """The measures of `NAMES`, in their order; reciprocal rank is looked for in the first ten."""
+    """Return the measures of `NAMES`, in their order, over the first ten."""
     top = list(dict.fromkeys(answer.ranked))[:10]
-    found = [key in answer.evidence for key in top]
-    wanted = len(answer.evidence)
-    gain = sum(1 / math.log2(rank + 2) for rank, good in enumerate(found) if good)
-    ideal = sum(1 / math.log2(rank + 2) for rank in range(min(wanted, 10)))
-    first = next((1 / (rank + 1) for rank, good in enumerate(found) if good), 0.0)
+    relevant = [key in answer.evidence for key in top]
+    total = len(answer.evidence)
+    gain = sum(1 / math.log2(rank + 2) for rank, good in enumerate(relevant) if good)
+    ideal = sum(1 / math.log2(rank + 2) for rank in range(min(total, 10)))
+    first = next((1 / (rank + 1) for rank, good in enumerate(relevant) if good), 0.0)
     return (
-        sum(found[:5]) / wanted,
-        sum(found) / wanted,
-        float(any(found[:5])),
+        sum(relevant[:5]) / total,
+        sum(relevant) / total,
+        float(any(relevant[:5])),
         first,
         gain / ideal,
     )
 
 
 def means(answers: Iterable[Answer]) -> dict[str, float]:
-    """The mean of every measure over the answers."""
+    """Return the mean of every measure over the answers."""
     rows = [measured(answer) for answer in answers]
     if not rows:
         return {}
@@ -55,7 +55,7 @@ def means(answers: Iterable[Answer]) -> dict[str, float]:
 
 
 def by(key: Callable[[Answer], str], answers: Sequence[Answer]) -> dict[str, dict[str, float]]:
-    """Means for each value of a key."""
+    """Return the means for each value of a key."""
     groups: defaultdict[str, list[Answer]] = defaultdict(list)
     for answer in answers:
         groups[key(answer)].append(answer)
@@ -63,7 +63,7 @@ def by(key: Callable[[Answer], str], answers: Sequence[Answer]) -> dict[str, dic
 
 
 def recall_at(k: int, answers: Sequence[Answer]) -> float:
-    """Mean share of the evidence among the first k."""
+    """Return the mean share of the evidence among the first k."""
     shares = [
         len(set(answer.ranked[:k]) & answer.evidence) / len(answer.evidence) for answer in answers
     ]

@@ -27,11 +27,11 @@ DIMENSIONS = 384
 
 
 class MiniLM:
-    """Embeds with the packaged model; every text once.
+    """An embedder with the packaged model, which embeds every text once.
 
     Args:
-        cache: the folder that keeps the vectors.
-        python: a Python that has the model, where this one lacks it.
+        cache: the folder of the vectors.
+        python: a Python that has the model, if this one does not.
     """
 
     name = "all-MiniLM-L6-v2"
@@ -49,11 +49,11 @@ class MiniLM:
     async def embed(
         self, texts: Sequence[str], *, kind: Literal["document", "query"]
     ) -> npt.NDArray[np.float32]:
-        """One row per text; the model is loaded at the first text that is not kept."""
+        """Return one row per text; the model is loaded at the first text without a vector."""
         return await asyncio.to_thread(self._embed, list(texts))
 
     def recorded(self, text: str) -> npt.NDArray[np.float32] | None:
-        """Return the vector of a text that was embedded before, else None."""
+        """Return the recorded vector of a text, or None."""
         with self._one:
             value = self._read(_key(text))
         return None if value is None else np.frombuffer(value, np.float32)
@@ -64,19 +64,19 @@ class MiniLM:
 
     def _answer(self, texts: list[str]) -> npt.NDArray[np.float32]:
         keys = [_key(text) for text in texts]
-        known = {key: self._read(key) for key in keys}
-        missing = {key: text for key, text in zip(keys, texts, strict=True) if known[key] is None}
+        vectors = {key: self._read(key) for key in keys}
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if vectors[key] is None}
         if missing and self._python:
             command = [self._python, str(Path(__file__)), str(self._cache)]
             subprocess.run(command, input=json.dumps(list(missing.values())), text=True, check=True)
-            known |= {key: self._read(key) for key in missing}
+            vectors |= {key: self._read(key) for key in missing}
         elif missing:
             made = self._encode(list(missing.values()))
             rows = [(key, vector.tobytes()) for key, vector in zip(missing, made, strict=True)]
             self._kept.executemany("INSERT OR REPLACE INTO vector VALUES (?, ?)", rows)
             self._kept.commit()
-            known |= dict(rows)
-        joined = b"".join(known[key] or b"" for key in keys)
+            vectors |= dict(rows)
+        joined = b"".join(vectors[key] or b"" for key in keys)
         return np.frombuffer(joined, np.float32).reshape(len(texts), DIMENSIONS).copy()
 
     def _read(self, key: bytes) -> bytes | None:
@@ -99,7 +99,7 @@ def _key(text: str) -> bytes:
 
 
 async def main() -> None:
-    """Embed the texts of standard input, and keep the vectors as they are made."""
+    """Embed the texts of standard input, and write each vector when it is made."""
     texts, model = json.load(sys.stdin), MiniLM(Path(sys.argv[1]))
     for start in range(0, len(texts), 512):
         await model.embed(texts[start : start + 512], kind="document")

@@ -17,18 +17,18 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from conversations import Asked, Note
+from conversations import Note, Question
 from minilm import DEFAULT_CACHE, MiniLM
 from report import compare, embed_all, show, write
 from systems import catalogue
 
 FIRST_DAY = datetime(2025, 1, 6, 9, tzinfo=UTC)
-Pair = tuple[Note, list[Asked]]
+Pair = tuple[Note, list[Question]]
 TEXTS = tomllib.loads(Path(__file__).with_name("mixed_notes.toml").read_text("utf-8"))
 
 
-def data_set() -> dict[str, tuple[list[Note], list[Asked]]]:
-    """User → what is stored and what is asked; the same at every call."""
+def data_set() -> dict[str, tuple[list[Note], list[Question]]]:
+    """Return the notes and the questions of each user; the same at every call."""
     users = {
         "tickets": _tickets(),
         "notes": _notes(),
@@ -36,20 +36,20 @@ def data_set() -> dict[str, tuple[list[Note], list[Asked]]]:
         "how-tos": _how_tos(),
         "german": _german(),
     }
-    made: dict[str, tuple[list[Note], list[Asked]]] = {}
+    made: dict[str, tuple[list[Note], list[Question]]] = {}
     slips = random.Random(11)
     for user, pairs in (users | {"languages": _languages()}).items():
         together = list(pairs)
-        asked = [one for _, asked in together for one in asked]
+        questions = [question for _, several in together for question in several]
         if user in users:
-            asked += [wrong for one in asked if (wrong := _misspelt(one, slips))]
-        made[user] = [note for note, _ in together], asked
+            questions += [wrong for question in questions if (wrong := _misspelt(question, slips))]
+        made[user] = [note for note, _ in together], questions
     return made
 
 
-def _misspelt(one: Asked, slips: random.Random) -> Asked | None:
-    """The question with one slip of the keys in its longest word."""
-    words = re.findall(r"[^\W\d_]{4,}", one.question)
+def _misspelt(question: Question, slips: random.Random) -> Question | None:
+    """Return the question with one typing error in its longest word; None if no word is long."""
+    words = re.findall(r"[^\W\d_]{4,}", question.text)
     if not words:
         return None
     word = max(words, key=len)
@@ -62,17 +62,17 @@ def _misspelt(one: Asked, slips: random.Random) -> Asked | None:
         before + letter + after[1:],
         before + letter + after,
     )
-    return Asked(
-        one.question.replace(word, slips.choice(changed), 1),
-        f"misspelt {one.category}",
-        one.evidence,
+    return Question(
+        question.text.replace(word, slips.choice(changed), 1),
+        f"misspelt {question.category}",
+        question.evidence,
     )
 
 
 def _languages() -> Iterator[Pair]:
     for number, (language, text, question) in enumerate(_rows(TEXTS["languages"])):
         note = _note("languages", number, text, "me")
-        yield note, [Asked(question, language, frozenset({note.key}))]
+        yield note, [Question(question, language, frozenset({note.key}))]
 
 
 def _rows(table: str) -> list[list[str]]:
@@ -85,7 +85,7 @@ def _note(kind: str, number: int, text: str, author: str = "") -> Note:
 
 
 def _tickets() -> Iterator[Pair]:
-    for number, (component, symptom, asked, cause) in enumerate(_rows(TEXTS["tickets"])):
+    for number, (component, symptom, phrase, cause) in enumerate(_rows(TEXTS["tickets"])):
         for round_, status in enumerate(("open", "fixed")):
             code = f"{component[:3].upper()}-{4100 + 37 * number + 11 * round_:05d}"
             version = f"v{2 + round_}.{number}.{(7 * number + round_) % 10}"
@@ -96,11 +96,11 @@ def _tickets() -> Iterator[Pair]:
             yield (
                 note,
                 [
-                    Asked(f"What is {code} about?", "identifier", key),
-                    Asked(
+                    Question(f"What is {code} about?", "identifier", key),
+                    Question(
                         f"What broke in {component} {version.removeprefix('v')}?", "identifier", key
                     ),
-                    Asked(f"Is there an {status} ticket because {asked}?", "paraphrase", key),
+                    Question(f"Is there an {status} ticket because {phrase}?", "paraphrase", key),
                 ],
             )
 
@@ -113,14 +113,14 @@ def _notes() -> Iterator[Pair]:
         yield (
             note,
             [
-                Asked(question, "paraphrase", key),
-                Asked(f"What did I write down on {day}?", "date", key),
+                Question(question, "paraphrase", key),
+                Question(f"What did I write down on {day}?", "date", key),
             ],
         )
 
 
 def _code() -> Iterator[Pair]:
-    for number, (path, name, does, asked) in enumerate(_rows(TEXTS["code"])):
+    for number, (path, name, does, phrase) in enumerate(_rows(TEXTS["code"])):
         note = _note("code", number, f"`{name}` in {path} {does}.", "reviewer")
         key = frozenset({note.key})
         parts = name.replace("_", " ")
@@ -130,9 +130,9 @@ def _code() -> Iterator[Pair]:
         yield (
             note,
             [
-                Asked(f"What does {name} do?", "identifier", key),
-                Asked(f"Which file has the {spoken} function?", "identifier", key),
-                Asked(f"Where is the code for {asked}?", "paraphrase", key),
+                Question(f"What does {name} do?", "identifier", key),
+                Question(f"Which file has the {spoken} function?", "identifier", key),
+                Question(f"Where is the code for {phrase}?", "paraphrase", key),
             ],
         )
 
@@ -145,8 +145,8 @@ def _how_tos() -> Iterator[Pair]:
         yield (
             note,
             [
-                Asked(question, "paraphrase", frozenset({note.key})),
-                Asked(
+                Question(question, "paraphrase", frozenset({note.key})),
+                Question(
                     f"What do I have to do {goal[0].lower()}{goal[1:]}?",
                     "how-to",
                     frozenset({note.key}),
@@ -160,14 +160,14 @@ def _how_tos() -> Iterator[Pair]:
         yield (
             yes,
             [
-                Asked(
+                Question(
                     f"Is it true that {positive[0].lower()}{positive[1:]}?",
                     "negation",
                     frozenset({yes.key}),
                 )
             ],
         )
-        yield no, [Asked(question, "negation", frozenset({no.key}))]
+        yield no, [Question(question, "negation", frozenset({no.key}))]
         number += 2
 
 
@@ -175,10 +175,13 @@ def _german() -> Iterator[Pair]:
     for number, (text, question) in enumerate(_rows(TEXTS["german"])):
         note = _note("german", number, f"{text}.", "ich")
         key = frozenset({note.key})
-        told = " ".join(text.split()[-3:])
+        phrase = " ".join(text.split()[-3:])
         yield (
             note,
-            [Asked(question, "German", key), Asked(f"Was weißt du über {told}?", "German", key)],
+            [
+                Question(question, "German", key),
+                Question(f"Was weißt du über {phrase}?", "German", key),
+            ],
         )
 
 

@@ -45,18 +45,18 @@ USERS = 3
 
 @dataclass(slots=True)
 class Outcome:
-    """Outcome of a load; every list and count but `milliseconds` is a fault.
+    """The outcome of a load. Every list and count except `milliseconds` is a fault.
 
     Attributes:
-        milliseconds: of the calls by name.
-        lost: texts that were acknowledged and are not there.
-        doubled: texts that are there more than once.
-        revenants: texts that are there although their forgetting or overwriting was acknowledged.
+        milliseconds: the durations of the calls, by name.
+        lost: acknowledged texts that are missing.
+        doubled: texts stored more than once.
+        revenants: texts that are stored although an acknowledged call erased or overwrote them.
         unknown: texts that nobody wrote.
-        stale: searches that did not give what had been acknowledged before they began.
-        errors: calls that failed, by what they said.
-        deadlocks: that the database counted.
-        jobs: by state, that are left.
+        stale: searches that missed what had been acknowledged before they began.
+        errors: failed calls, by message.
+        deadlocks: the deadlocks that the database counted.
+        jobs: the remaining jobs, by state.
     """
 
     milliseconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -71,20 +71,20 @@ class Outcome:
 
     @property
     def faults(self) -> dict[str, object]:
-        """Return the lists and counts that are not empty, by their names."""
-        found = {name: getattr(self, name) for name in self.__slots__ if name != "milliseconds"}
-        return {name: value for name, value in found.items() if value}
+        """Return the lists and counts that are not empty, by name."""
+        values = {name: getattr(self, name) for name in self.__slots__ if name != "milliseconds"}
+        return {name: value for name, value in values.items() if value}
 
 
 @dataclass(slots=True)
 class Account:
-    """Memories that one caller alone writes, as it was told.
+    """The memories that one caller wrote, as the servers acknowledged them.
 
     Attributes:
-        there: texts that must be there, with the user whose they are.
-        gone: texts that must not.
-        open: texts of calls that failed: they may be there or not.
-        ids: of the memories that it may edit or forget, and their texts.
+        there: the texts that must be stored, with their users.
+        gone: the texts that must not be stored.
+        open: the texts of failed calls, which may be stored or not.
+        ids: the ids of the memories that the caller may edit or forget, with their texts.
     """
 
     there: dict[str, Scope] = field(default_factory=dict)
@@ -94,12 +94,12 @@ class Account:
 
 
 class Caller:
-    """One of the callers, with its account.
+    """One caller with its account.
 
     Args:
-        number: which one.
-        servers: to go to in turn.
-        outcome: where it reports to.
+        number: its number.
+        servers: the servers to call in turn.
+        outcome: the outcome to report to.
     """
 
     def __init__(self, number: int, servers: Sequence[RemoteMemories], outcome: Outcome) -> None:
@@ -131,7 +131,9 @@ class Caller:
         return self._chance.choice(self._servers)
 
     def _begin(self) -> tuple[str, Scope]:
-        """A new text, whose fate is open until its call is acknowledged, and whose it is to be."""
+        """Return a new text, whose fate is open until its call is acknowledged, and the user to
+        store it for.
+        """
         text = next(self._texts)
         self.account.open.add(text)
         return text, Scope("load", f"user{self._chance.randrange(USERS)}", "bench")
@@ -156,12 +158,13 @@ class Caller:
     async def _remember(self) -> None:
         (first, scope), (second, _) = self._begin(), self._begin()
         session_id = f"session of {first}"
-        said = [
+        messages = [
             Message(text=text, event_id=f"{number}") for number, text in enumerate((first, second))
         ]
-        one, other = self._chance.sample(self._servers, 2)
+        server, other = self._chance.sample(self._servers, 2)
         await asyncio.gather(
-            one.remember(scope, said[:1], session_id), other.remember(scope, said, session_id)
+            server.remember(scope, messages[:1], session_id),
+            other.remember(scope, messages, session_id),
         )
         for text in (first, second):
             self._stored(text, scope)
@@ -193,18 +196,18 @@ class Caller:
         if (owned := self._owned()) is None:
             return
         _, text, scope = owned
-        found = await self._server.recall(scope, text.split()[1], limit=5)
-        if text not in [hit.memory.content for hit in found.hits]:
+        hits = await self._server.recall(scope, text.split()[1], limit=5)
+        if text not in [hit.memory.content for hit in hits.hits]:
             self._outcome.stale.append(text)
 
 
 @contextmanager
 def process(log: Path, *words: str) -> Iterator[Path]:
-    """A process of the package for the length of a `with`, and what it says."""
+    """Run a command of the package for the length of a `with`, and yield its log."""
     command = [sys.executable, "-m", "kagent_memory", *words, "--set", "prune_every_hours=0"]
-    with log.open("w") as said:
+    with log.open("w") as output:
         running = subprocess.Popen(
-            command, stderr=said, stdout=said, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+            command, stderr=output, stdout=output, env={**os.environ, "PYTHONUNBUFFERED": "1"}
         )
     try:
         yield log
@@ -216,16 +219,16 @@ def process(log: Path, *words: str) -> Iterator[Path]:
 
 
 def address_of(log: Path) -> str:
-    """Return the address that a server tells when it has started."""
+    """Return the address that a server prints when it has started."""
     for _ in range(1200):
-        if found := re.search(r"http://[\d.:]+", log.read_text(encoding="utf-8")):
-            return found[0]
+        if match := re.search(r"http://[\d.:]+", log.read_text(encoding="utf-8")):
+            return match[0]
         time.sleep(0.1)
     raise TimeoutError(log.read_text(encoding="utf-8"))
 
 
 async def reached(log: Path) -> RemoteMemories:
-    """The memories of a server that has just been started."""
+    """Return the memories of a server that has just been started."""
     address = await asyncio.to_thread(address_of, log)
     async with asyncio.timeout(60):
         while True:
@@ -244,14 +247,14 @@ async def load(
     callers: int = 8,
     words: Sequence[str] = (),
 ) -> Outcome:
-    """Puts an idle database under load and tells what came of it.
+    """Put an idle database under load, and return the outcome.
 
     Args:
-        uri: of the PostgreSQL; what it keeps of the tenant "load" is erased first.
-        seconds: how long the callers go on.
-        servers: processes of `kagent-memory serve`.
-        workers: processes of `kagent-memory worker`.
-        callers: at a time.
+        uri: the URI of the PostgreSQL; everything of the tenant "load" is erased first.
+        seconds: the duration of the load.
+        servers: the number of `kagent-memory serve` processes.
+        workers: the number of `kagent-memory worker` processes.
+        callers: the number of concurrent callers.
         words: more options of both commands.
     """
     outcome = Outcome()
@@ -279,17 +282,17 @@ async def load(
 
 
 async def deadlocks(uri: str) -> int:
-    """Those that the database has counted so far."""
+    """Return the number of deadlocks that the database has counted so far."""
     async with await psycopg.AsyncConnection.connect(uri) as connection:
-        found = await connection.execute(
+        cursor = await connection.execute(
             "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
         )
-        [(count,)] = await found.fetchall()
+        [(count,)] = await cursor.fetchall()
     return count
 
 
 async def compare(memories: Memories, accounts: Sequence[Account], outcome: Outcome) -> None:
-    """Holds what is there against what was acknowledged."""
+    """Compare the stored memories with the accounts."""
     there: Counter[tuple[str, Scope]] = Counter()
     for scope in await memories.scopes(tenant="load"):
         cursor: str | None = None
@@ -300,41 +303,41 @@ async def compare(memories: Memories, accounts: Sequence[Account], outcome: Outc
                 break
         outcome.jobs.update(job.state for job in await memories.jobs(scope=scope))
     expected = {item for account in accounts for item in account.there.items()}
-    gone, unsure = (
+    absent, unsure = (
         {text for account in accounts for text in getattr(account, name)}
         for name in ("gone", "open")
     )
     outcome.lost += sorted(text for text, _ in expected - set(there))
     outcome.doubled += sorted(text for (text, _), count in there.items() if count > 1)
     for text, scope in sorted(set(there) - expected, key=str):
-        if text in gone:
+        if text in absent:
             outcome.revenants.append(text)
         elif text not in unsure:
             outcome.unknown.append(f"{text} ({scope.user})")
 
 
-async def main(given: argparse.Namespace, uri: str) -> None:
+async def main(options: argparse.Namespace, uri: str) -> None:
     print(
         f"{datetime.now(UTC).date()}, {platform.machine()}, {os.cpu_count()} cores, load "
         f"{os.getloadavg()[0]:.1f}"
     )
     print(
-        f"{given.servers} servers, {given.workers} workers, {given.callers} callers, "
-        f"{given.seconds:g} s\n"
+        f"{options.servers} servers, {options.workers} workers, {options.callers} callers, "
+        f"{options.seconds:g} s\n"
     )
-    words = ["--embedding", given.embedding] if given.embedding else []
+    words = ["--embedding", options.embedding] if options.embedding else []
     outcome = await load(
         uri,
-        seconds=given.seconds,
-        servers=given.servers,
-        workers=given.workers,
-        callers=given.callers,
+        seconds=options.seconds,
+        servers=options.servers,
+        workers=options.workers,
+        callers=options.callers,
         words=words,
     )
     print("| call | calls | p50 ms | p95 ms |\n|---|---|---|---|")
-    for name, taken in outcome.milliseconds.items():
-        late = statistics.quantiles([*taken, max(taken)], n=20)[-1]
-        print(f"| {name} | {len(taken)} | {statistics.median(taken):.0f} | {late:.0f} |")
+    for name, durations in outcome.milliseconds.items():
+        late = statistics.quantiles([*durations, max(durations)], n=20)[-1]
+        print(f"| {name} | {len(durations)} | {statistics.median(durations):.0f} | {late:.0f} |")
     print(f"\nfaults: {outcome.faults or 'none'}")
     sys.exit(bool(outcome.faults))
 

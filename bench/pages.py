@@ -1,4 +1,4 @@
-"""Puts a table that was measured in the place of the last one, and draws pictures for the page."""
+"""Replace a table of a page by a newer one, and draw pictures for the page."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 
-def replace_table(page: Path, made: Sequence[str], taken: str) -> None:
-    """Replaces the table of the page whose first two cells are the same, and the date above it.
+def replace_table(page: Path, made: Sequence[str], caption: str) -> None:
+    """Replace the table of the page whose first two cells are the same, and the date above it.
 
     Args:
-        page: a page of Markdown that has such a table.
-        made: the lines of the table.
-        taken: what the figures are, for "Taken on <date>, <taken>."
+        page: a page of Markdown with such a table.
+        made: the lines of the new table.
+        caption: what the figures are, for "Taken on <date>, <taken>."
     """
     lines = page.read_text("utf-8").splitlines()
     corner = "|".join(made[0].split("|")[:3])
@@ -26,19 +26,19 @@ def replace_table(page: Path, made: Sequence[str], taken: str) -> None:
         if not line.startswith("|")
     )
     if lines[start - 2].startswith("Taken on "):
-        lines[start - 2] = f"Taken on {datetime.now(UTC):%Y-%m-%d}, {taken}."
+        lines[start - 2] = f"Taken on {datetime.now(UTC):%Y-%m-%d}, {caption}."
     lines[start:end] = made
     page.write_text("\n".join(lines) + "\n", "utf-8")
 
 
 @contextmanager
 def drawn(picture: Path, size: tuple[float, float], columns: int = 1) -> Iterator[Any]:
-    """Axes to draw on, several side by side if asked for; written to .svg or .png at the end.
+    """Yield axes to draw on, and write them to an .svg or .png file at the end.
 
     Args:
-        picture: where to; the same figures give the same file.
-        size: width and height in inches.
-        columns: how many axes; they share their y axis.
+        picture: the file; the same figures give the same file.
+        size: the width and height in inches.
+        columns: the number of axes side by side, with a shared y axis.
     """
     from matplotlib import pyplot as plt
 

@@ -65,29 +65,31 @@ OPS = {
 
 
 class Talk:
-    """The conversations of a file: what each user said, and is asked."""
+    """The conversations of a file: each user's turns and questions."""
 
     def __init__(self, path: Path) -> None:
         talks = conversations(path, prefix=True)
         self.users = [talk.user for talk in talks]
         self._texts = {talk.user: [note.text for note in talk.notes] for talk in talks}
-        self._questions = {talk.user: [asked.question for asked in talk.asked] for talk in talks}
+        self._questions = {
+            talk.user: [question.text for question in talk.questions] for talk in talks
+        }
 
     @property
     def size(self) -> int:
-        """The number of all texts."""
+        """Return the number of all texts."""
         return sum(map(len, self._texts.values()))
 
     def texts(self, user: str) -> Sequence[str]:
-        """Return what a user's memories are filled with."""
+        """Return the texts of a user's memories."""
         return self._texts[user]
 
     def user(self) -> str:
-        """Return any user."""
+        """Return a random user."""
         return random.choice(self.users)
 
     def text(self, user: str) -> str:
-        """Return a text to add; a number makes it one of its kind."""
+        """Return a text to add; the number makes it unique."""
         return f"{random.choice(self._texts[user])} ({os.getpid()}-{next(NUMBERS)})"
 
     def question(self, user: str) -> str:
@@ -100,7 +102,9 @@ def vector(text: str) -> np.ndarray:
 
 
 class System:
-    """One memory, opened: `add` stores some texts of a user, `search` counts what it finds."""
+    """One open memory: `add` stores texts of a user, `search` returns the number of memories it
+    finds.
+    """
 
     def __init__(
         self,
@@ -204,13 +208,13 @@ async def chromadb(uri: str, folder: str) -> AsyncIterator[System]:
         )
 
     async def search(owner: str, text: str) -> int:
-        found = await asyncio.to_thread(
+        hits = await asyncio.to_thread(
             collection.query,
             query_embeddings=[vector(text)],
             n_results=FOUND,
             where={"owner": owner},
         )
-        return len(found["ids"][0])
+        return len(hits["ids"][0])
 
     yield System(add, search)
 
@@ -254,12 +258,12 @@ async def mem0(uri: str, folder: str) -> AsyncIterator[System]:
     memory.embedding_model = Given()
 
     async def add(owner: str, texts: Sequence[str]) -> None:
-        said = [{"role": "user", "content": text} for text in texts]
-        await memory.add(said, user_id=owner, infer=False)
+        messages = [{"role": "user", "content": text} for text in texts]
+        await memory.add(messages, user_id=owner, infer=False)
 
     async def search(owner: str, text: str) -> int:
-        found = await memory.search(text, top_k=FOUND, filters={"user_id": owner}, threshold=0.0)
-        return len(found["results"])
+        hits = await memory.search(text, top_k=FOUND, filters={"user_id": owner}, threshold=0.0)
+        return len(hits["results"])
 
     yield System(add, search)
 
@@ -273,18 +277,18 @@ async def adk(uri: str, folder: str) -> AsyncIterator[System]:
     service = SqliteMemoryService(Path(folder) / "adk.db", max_results=FOUND)
 
     async def add(owner: str, texts: Sequence[str]) -> None:
-        said = [types.Content(role="user", parts=[types.Part(text=text)]) for text in texts]
+        contents = [types.Content(role="user", parts=[types.Part(text=text)]) for text in texts]
         events = [
-            Event(author="user", timestamp=time.time(), id=uuid.uuid4().hex, content=one)
-            for one in said
+            Event(author="user", timestamp=time.time(), id=uuid.uuid4().hex, content=content)
+            for content in contents
         ]
         await service.add_events_to_memory(
             app_name="bench", user_id=owner, events=events, session_id="s"
         )
 
     async def search(owner: str, text: str) -> int:
-        found = await service.search_memory(app_name="bench", user_id=owner, query=text)
-        return len(found.memories)
+        response = await service.search_memory(app_name="bench", user_id=owner, query=text)
+        return len(response.memories)
 
     yield System(add, search)
 
@@ -332,7 +336,7 @@ SYSTEMS: Mapping[str, tuple[Callable[[str, str], Any], str]] = {
 
 
 async def serve(name: str, talk: Talk, uri: str, folder: str) -> None:
-    """One system in its process: a line of what to do comes in, a line of how it went goes out."""
+    """Run one system in its process: read a command per line, and print a result per line."""
     opened, _ = SYSTEMS[name]
     async with opened(uri, folder) as system:
         loop = asyncio.get_running_loop()
@@ -346,41 +350,41 @@ async def serve(name: str, talk: Talk, uri: str, folder: str) -> None:
 
 
 async def measured(system: System, talk: Talk, operation: str, times: int) -> float:
-    """Return a quantile of a search in milliseconds, searches or memories a second, or how many
-    memories a search finds.
+    """Return a quantile of the search time in milliseconds, a rate per second, or the number of
+    memories that a search finds.
     """
     count = BATCH if operation == "batch" else 1
-    found: list[int] = []
+    counts: list[int] = []
 
     async def call() -> None:
         user = talk.user()
         if operation.startswith("add") or operation == "batch":
             await system.add(user, [talk.text(user) for _ in range(count)])
         else:
-            found.append(await system.search(user, talk.question(user)))
+            counts.append(await system.search(user, talk.question(user)))
 
     async def caller() -> list[float]:
-        taken: list[float] = []
+        seconds: list[float] = []
         for _ in range(times):
             start = time.perf_counter()
             await call()
-            taken.append(time.perf_counter() - start)
-        return taken
+            seconds.append(time.perf_counter() - start)
+        return seconds
 
     for user in talk.users * (WARMING if operation in ("warm", "p95") else 0):
         await system.search(user, talk.question(user))
     start, callers = time.perf_counter(), CALLERS if operation.endswith("16") else 1
-    taken = await asyncio.gather(*(caller() for _ in range(callers)))
+    durations = await asyncio.gather(*(caller() for _ in range(callers)))
     seconds = time.perf_counter() - start
     if operation == "found":
-        return statistics.mean(found)
+        return statistics.mean(counts)
     rate = callers * times * count / seconds
-    return _milliseconds(operation, taken[0]) if _is_time(operation) else rate
+    return _milliseconds(operation, durations[0]) if _is_time(operation) else rate
 
 
-def _milliseconds(operation: str, taken: Sequence[float]) -> float:
+def _milliseconds(operation: str, seconds: Sequence[float]) -> float:
     part = 0.95 if operation == "p95" else 0.5
-    return 1000 * float(np.quantile(taken, part))
+    return 1000 * float(np.quantile(seconds, part))
 
 
 def _is_time(operation: str) -> bool:
@@ -388,7 +392,7 @@ def _is_time(operation: str) -> bool:
 
 
 async def filled(system: System, talk: Talk) -> float:
-    """Store every conversation; return the seconds that took."""
+    """Store every conversation, and return the seconds."""
     start = time.perf_counter()
     for user in talk.users:
         texts = talk.texts(user)
@@ -398,7 +402,7 @@ async def filled(system: System, talk: Talk) -> float:
 
 
 class Worker:
-    """A system's process, told from here what to do."""
+    """A system's process, controlled from here."""
 
     def __init__(self, name: str, python: str, data: Path, uri: str, folder: str) -> None:
         command = [python, __file__, str(data), "--serve", name, "--uri", uri, "--folder", folder]
@@ -437,16 +441,18 @@ class Worker:
 def compared(
     server: str, peers: str, folder: str, names: Sequence[str], data: Path, rounds: int
 ) -> dict[str, dict[str, float]]:
-    """The medians of every system, by operation; one that fails is told and left out."""
+    """Return the medians of every system by operation; a system that fails is reported and left
+    out.
+    """
     workers: dict[str, Worker] = {}
-    taken: dict[str, dict[str, list[float]]] = {}
+    durations: dict[str, dict[str, list[float]]] = {}
 
     def asked(name: str, operation: str, times: int) -> float | None:
         try:
             return workers[name].ask(operation, times)
         except RuntimeError as error:
             print(f"{name} is left out: {error}", file=sys.stderr)
-            taken.pop(name, None)
+            durations.pop(name, None)
             return None
 
     try:
@@ -458,24 +464,24 @@ def compared(
             workers[name] = Worker(name, python, data, uri, str(place))
             if (seconds := asked(name, "fill", 0)) is not None:
                 print(f"{name}: filled in {seconds:.1f} s", file=sys.stderr)
-                taken[name] = {operation: [] for operation in TIMES}
+                durations[name] = {operation: [] for operation in TIMES}
         for number, (operation, times), name in itertools.product(
-            range(rounds + 1), TIMES.items(), [*taken]
+            range(rounds + 1), TIMES.items(), [*durations]
         ):
-            figure = asked(name, operation, times) if name in taken else None
+            figure = asked(name, operation, times) if name in durations else None
             if number and figure is not None:  # the first round only warms up
-                taken[name][operation].append(figure)
+                durations[name][operation].append(figure)
     finally:
         for worker in workers.values():
             worker.end()
     return {
         name: {operation: statistics.median(some) for operation, some in figures.items()}
-        for name, figures in taken.items()
+        for name, figures in durations.items()
     }
 
 
 def database(server: str, name: str) -> str:
-    """The URL of a new database."""
+    """Create a database, and return its URI."""
     import psycopg
 
     with psycopg.connect(server, autocommit=True) as connection:
@@ -488,7 +494,9 @@ def database(server: str, name: str) -> str:
 
 
 def table(figures: Mapping[str, Mapping[str, float]]) -> str:
-    """Ratios first: of times for one caller's searches, of rates for the rest."""
+    """Return the table: ratios of times for single searches, of rates for the rest, then the
+    figures.
+    """
     base = next(iter(figures.values()))
     heads = [
         f"{title.split(':')[0]}: {'× raw' if _is_time(name) else 'rate vs raw'}"
@@ -496,25 +504,25 @@ def table(figures: Mapping[str, Mapping[str, float]]) -> str:
     ]
     heads += [f"found of {FOUND}", *OPS.values()]
     lines = [f"| system | {' | '.join(heads)} |", "|---" * (1 + len(heads)) + "|"]
-    for name, one in figures.items():
-        ratios = [one[operation] / base[operation] for operation in OPS]
+    for name, figure in figures.items():
+        ratios = [figure[operation] / base[operation] for operation in OPS]
         plain = [
-            f"{one[operation]:.2f}" if _is_time(operation) else f"{one[operation]:,.0f}"
+            f"{figure[operation]:.2f}" if _is_time(operation) else f"{figure[operation]:,.0f}"
             for operation in OPS
         ]
-        shown = (*(f"{ratio:.2f}" for ratio in (*ratios, one["found"])), *plain)
+        shown = (*(f"{ratio:.2f}" for ratio in (*ratios, figure["found"])), *plain)
         lines.append(f"| {name} | {' | '.join(shown)} |")
     return "\n".join(lines)
 
 
 def draw(figures: Mapping[str, Mapping[str, float]], picture: Path) -> None:
-    """Bars of the ratios to raw SQL, shorter is faster."""
+    """Draw bars of the ratios to raw SQL; shorter is faster."""
     base, names = next(iter(figures.values())), [*figures][::-1]
     with drawn(picture, (2.2 * len(OPS), 3), len(OPS)) as axes:
         for place, (operation, title) in zip(axes, OPS.items(), strict=True):
             slower = [figures[name][operation] / base[operation] for name in names]
             bars = place.barh(
-                names, [each if _is_time(operation) else 1 / each for each in slower], log=True
+                names, [ratio if _is_time(operation) else 1 / ratio for ratio in slower], log=True
             )
             place.bar_label(bars, fmt="%.1f", fontsize=7)
             place.set_title(
@@ -569,8 +577,8 @@ def main() -> None:
     made = table(figures)
     print(made)
     if options.markdown:
-        taken = f"medians of {options.rounds} rounds, {Talk(options.data).size:,} memories"
-        replace_table(options.markdown, made.splitlines(), taken)
+        caption = f"medians of {options.rounds} rounds, {Talk(options.data).size:,} memories"
+        replace_table(options.markdown, made.splitlines(), caption)
     if options.picture:
         draw(figures, options.picture)
 

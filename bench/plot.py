@@ -22,20 +22,20 @@ def main() -> None:
     options = parser.parse_args()
     figures = json.loads(options.results.read_text(encoding="utf-8"))
     with drawn(options.picture, (7, 4.2)) as axes:
-        for name, one in figures.items():
-            depths = [int(depth) for depth in one["recall at"]]
+        for name, system in figures.items():
+            depths = [int(depth) for depth in system["recall at"]]
             ours = name.startswith(("hybrid", "keyword"))
             axes.plot(
                 depths,
-                list(one["recall at"].values()),
+                list(system["recall at"].values()),
                 marker="o",
                 ms=3,
                 lw=2 if ours else 1,
                 label=name,
             )
             axes.annotate(
-                f"{one['recall at']['10']:.2f}",
-                (10, one["recall at"]["10"]),
+                f"{system['recall at']['10']:.2f}",
+                (10, system["recall at"]["10"]),
                 fontsize=7,
                 va="bottom",
             )

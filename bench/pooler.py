@@ -42,11 +42,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 
 async def compare(ways: Mapping[str, str], rounds: int) -> None:
-    """Prints tables of the same calls by each way; the others against the first.
+    """Print tables of the same calls by each connection, as ratios to the first.
 
     Args:
-        ways: name → URI.
-        rounds: beside a first one that warms up.
+        ways: the URIs by name.
+        rounds: the rounds after a first one that warms up.
     """
     async with AsyncExitStack() as stack:
         opened = {
@@ -105,7 +105,7 @@ async def compare(ways: Mapping[str, str], rounds: int) -> None:
 
 
 async def drained(memories: Memories) -> Taken:
-    """Return how many sessions a second one worker takes in."""
+    """Return the sessions per second that one worker takes in."""
     for number in range(SESSIONS):
         scope = Scope("bench", f"user{number % USERS}", "drain")
         await memories.remember(
@@ -118,7 +118,7 @@ async def drained(memories: Memories) -> Taken:
 
 
 def pooled(direct: str, through: str) -> Mapping[str, str]:
-    """Return the ways to one database: straight, and through the pooler."""
+    """Return the URIs of one database, direct and through the pooler."""
     return {"direct": direct, "through the pooler": through}
 
 
@@ -143,8 +143,8 @@ if __name__ == "__main__":
     )
     parser.add_argument("uris", nargs="*", help="direct, and through the pooler")
     parser.add_argument("--rounds", type=int, default=7)
-    given = parser.parse_args()
-    if given.uris:
-        asyncio.run(compare(pooled(*given.uris), given.rounds))
+    options = parser.parse_args()
+    if options.uris:
+        asyncio.run(compare(pooled(*options.uris), options.rounds))
     else:
-        private(given.rounds)
+        private(options.rounds)

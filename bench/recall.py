@@ -50,7 +50,7 @@ async def run(options: argparse.Namespace) -> None:
     columns: dict[str, dict[str, str]] = {}
     for path in options.data:
         talks = conversations(path, prefix=options.prefix)
-        users = {talk.user: (talk.notes, talk.asked) for talk in talks}
+        users = {talk.user: (talk.notes, talk.questions) for talk in talks}
         await embed_all(embedder, users)
         results = await compare(chosen, users)
         if options.details:
@@ -65,9 +65,7 @@ async def run(options: argparse.Namespace) -> None:
 
 
 def _columns(results: Results, talks: Sequence[Conversation]) -> dict[str, dict[str, str]]:
-    """Return recall@5 and @10 of each system by unit: of turns, and of exchanges where there are
-    any.
-    """
+    """Return recall@5 and @10 of each system by unit: turns, and exchanges if there are any."""
     columns = {"": {name: _cell(answers) for name, answers in results.items()}}
     by_user = {talk.user: exchanges(talk) for talk in talks}
     if all(by_user.values()):

@@ -48,7 +48,7 @@ Answers = list[dict[str, Any]]
 
 
 class RecordedVectors:
-    """An embedder that looks texts up, and collects those that were never embedded."""
+    """An embedder that looks vectors up, and collects the texts that have none."""
 
     name = MiniLM.name
 
@@ -60,14 +60,14 @@ class RecordedVectors:
     async def embed(
         self, texts: Sequence[str], *, kind: Literal["document", "query"]
     ) -> npt.NDArray[np.float32]:
-        """Return one row per text; a placeholder stands for a text that is missing."""
+        """Return one row per text, a placeholder for a text without a vector."""
         rows = [self._vectors.recorded(text) for text in texts]
         self._missing.update(text for text, row in zip(texts, rows, strict=True) if row is None)
         placeholder = np.full(DIMENSIONS, DIMENSIONS**-0.5, np.float32)
         return np.stack([placeholder if row is None else row for row in rows])
 
     def embed_missing(self, python: str) -> int:
-        """Embed the missing texts in a process of that Python; return how many there were."""
+        """Embed the missing texts in a process of that Python, and return their number."""
         missing, self._missing = sorted(self._missing, key=lambda text: (len(text), text)), set()
         if missing:
             command = [python, str(Path(__file__).with_name("minilm.py")), str(self._folder)]
@@ -78,7 +78,7 @@ class RecordedVectors:
 async def answers_of(
     talks: Mapping[str, Sequence[Conversation]], uri: str, embedder: RecordedVectors | None
 ) -> dict[str, Answers]:
-    """Return the answers to every question of every set, from a store filled for this."""
+    """Return the answers to every question of every set, from a store made for this."""
     app = f"recorded-{uuid.uuid4()}"
     answers: dict[str, Answers] = {name: [] for name in talks}
     with tempfile.TemporaryDirectory() as folder:
@@ -107,16 +107,16 @@ async def _answers(memories: Memories, scope: Scope, talk: Conversation, hybrid:
     first: dict[str, str] = {}  # the same words twice are one memory, known by the first key
     keys = {note.key: first.setdefault(ids[note.key], note.key) for note in talk.notes}
     answers: Answers = []
-    for asked in talk.asked:
-        recalled = await memories.recall(scope, asked.question, limit=DEPTH, deliver=False)
+    for question in talk.questions:
+        recalled = await memories.recall(scope, question.text, limit=DEPTH, deliver=False)
         if recalled.degraded or recalled.mode != ("hybrid" if hybrid else "keyword"):
-            raise SystemExit(f"{asked.question!r}: {recalled.mode} only, {recalled.degraded}")
+            raise SystemExit(f"{question.text!r}: {recalled.mode} only, {recalled.degraded}")
         answers.append(
             {
                 "user": talk.user,
-                "question": asked.question,
-                "category": asked.category,
-                "evidence": sorted({keys[key] for key in asked.evidence}),
+                "question": question.text,
+                "category": question.category,
+                "evidence": sorted({keys[key] for key in question.evidence}),
                 "keys": [first[hit.memory.id] for hit in recalled],
                 "scores": [round(hit.score, DIGITS) for hit in recalled],
             }
@@ -136,7 +136,7 @@ def _fact(note: Note) -> Fact:
 
 
 def recalls(answers: Answers, talks: Sequence[Conversation]) -> dict[str, dict[str, float]]:
-    """Return recall@5 and @10 by unit: of messages, and of exchanges where there are any."""
+    """Return recall@5 and @10 by unit: messages, and exchanges if there are any."""
     by_user = {talk.user: exchanges(talk) for talk in talks}
     units: dict[str, list[Answer]] = {"messages": []}
     for answer in answers:
@@ -145,11 +145,11 @@ def recalls(answers: Answers, talks: Sequence[Conversation]) -> dict[str, dict[s
         )
         units["messages"].append(Answer(user, category, tuple(keys), frozenset(evidence)))
         if unit := by_user[user]:
-            found, wanted = (
+            ranked, relevant = (
                 tuple(unit[key] for key in keys),
                 frozenset(unit[key] for key in evidence),
             )
-            units.setdefault("exchanges", []).append(Answer(user, category, found, wanted))
+            units.setdefault("exchanges", []).append(Answer(user, category, ranked, relevant))
     return {
         unit: {f"recall@{k}": recall_at(k, measured) for k in (5, 10)}
         for unit, measured in units.items()
@@ -183,14 +183,14 @@ def show(made: Mapping[str, Any]) -> None:
     """Print the recalls of a record."""
     print("| set | mode | unit | questions | recall@5 | recall@10 |\n|---|---|---|---|---|---|")
     for mode, sets in made.items():
-        for name, one in sets.items():
-            for unit, recall in one["recall"].items():
+        for name, answers in sets.items():
+            for unit, recall in answers["recall"].items():
                 figures = " | ".join(f"{recall[f'recall@{k}']:.3f}" for k in (5, 10))
-                print(f"| {name} | {mode} | {unit} | {len(one['answers'])} | {figures} |")
+                print(f"| {name} | {mode} | {unit} | {len(answers['answers'])} | {figures} |")
 
 
 def compare(options: argparse.Namespace) -> None:
-    """Print what differs between two records, by mode and set."""
+    """Print the differences between two records, by mode and set."""
     before, after = (
         json.loads(path.read_text("utf-8")) for path in (options.before, options.after)
     )
@@ -205,10 +205,10 @@ def compare(options: argparse.Namespace) -> None:
             counts = [str(kinds.count(kind)) for kind in heads[2:5]]
             changes += [
                 (
-                    f"{name}, {mode}: {one['question']}\n  before {one['keys']}\n  after  "
+                    f"{name}, {mode}: {before['question']}\n  before {before['keys']}\n  after  "
                     f"{other['keys']}"
                 )
-                for (one, other), kind in zip(pairs, kinds, strict=True)
+                for (before, other), kind in zip(pairs, kinds, strict=True)
                 if kind == "other ranks"
             ]
             for unit in old["recall"]:
@@ -219,7 +219,7 @@ def compare(options: argparse.Namespace) -> None:
 
 def _pairs(before: Answers, after: Answers) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     pairs = list(zip(before, after, strict=True))
-    if any(one["question"] != other["question"] for one, other in pairs):
+    if any(before["question"] != other["question"] for before, other in pairs):
         raise SystemExit("The records are of different questions.")
     return pairs
 
@@ -241,17 +241,19 @@ def parsed() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(required=True)
-    one = commands.add_parser("record", help="ask every question and write the answers")
-    one.add_argument("record", type=Path, help="the file to write")
-    one.add_argument("data", type=Path, nargs="+", help="JSON files in LoCoMo's shape")
-    one.add_argument("--vectors", type=Path, help="ask in hybrid mode too; where vectors are kept")
-    one.add_argument("--model-python", default=sys.executable, help="a Python that has MiniLM")
-    one.add_argument(
+    recorder = commands.add_parser("record", help="ask every question and write the answers")
+    recorder.add_argument("record", type=Path, help="the file to write")
+    recorder.add_argument("data", type=Path, nargs="+", help="JSON files in LoCoMo's shape")
+    recorder.add_argument(
+        "--vectors", type=Path, help="ask in hybrid mode too; where vectors are kept"
+    )
+    recorder.add_argument("--model-python", default=sys.executable, help="a Python that has MiniLM")
+    recorder.add_argument(
         "--uri",
         default="libsql:///{folder}/memory.db",
         help="the store; {folder} becomes a temporary folder",
     )
-    one.set_defaults(run=lambda options: asyncio.run(record(options)))
+    recorder.set_defaults(run=lambda options: asyncio.run(record(options)))
     other = commands.add_parser("compare", help="say what differs between two records")
     other.add_argument("before", type=Path)
     other.add_argument("after", type=Path)

@@ -36,20 +36,20 @@ async def measured(
     kind.
     """
     chance = random.Random(3)
-    found: dict[str, list[tuple[float, float]]] = {"own": [], "general": [], "other": []}
+    results: dict[str, list[tuple[float, float]]] = {"own": [], "general": [], "other": []}
     async with await Memories.open(
         "libsql:///:memory:", embedding=embedder, llm=False, clock=lambda: NOW
     ) as memories:
         for talk in talks:
             scope = Scope(tenant="", user=talk.user, app="relevance")
             keys = await stored(memories, scope, talk)
-            mine = {one.question: one.evidence for one in talk.asked}
-            asked = [
-                *(("own", one.question) for one in talk.asked),
+            mine = {question.text: question.evidence for question in talk.questions}
+            requests = [
+                *(("own", question.text) for question in talk.questions),
                 *(("general", request) for request in GENERAL),
-                *(("other", one) for one in chance.sample(others, OTHERS) if one not in mine),
+                *(("other", text) for text in chance.sample(others, OTHERS) if text not in mine),
             ]
-            for kind, question in asked:
+            for kind, question in requests:
                 hits = await memories.recall(scope, question, limit=DEPTH, deliver=False)
                 best = max((hit.relevance for hit in hits[:FIRST]), default=0.0)
                 evidence = {keys[key] for key in mine.get(question, ())}
@@ -58,15 +58,15 @@ async def measured(
                     if evidence
                     else 0.0
                 )
-                found[kind].append((best, recall))
-    return found
+                results[kind].append((best, recall))
+    return results
 
 
-def show(name: str, mode: str, found: Mapping[str, Sequence[tuple[float, float]]]) -> None:
-    """Print one row a floor."""
+def show(name: str, mode: str, results: Mapping[str, Sequence[tuple[float, float]]]) -> None:
+    """Print one row per floor."""
     for floor in FLOORS:
-        empty = {kind: np.mean([best < floor for best, _ in of]) for kind, of in found.items()}
-        lost = np.mean([recall * (best < floor) for best, recall in found["own"]])
+        empty = {kind: np.mean([best < floor for best, _ in of]) for kind, of in results.items()}
+        lost = np.mean([recall * (best < floor) for best, recall in results["own"]])
         print(
             (
                 f"| {name} | {mode} | {floor} | {empty['general']:.2f} | {empty['other']:.2f} | "
@@ -79,7 +79,9 @@ def show(name: str, mode: str, found: Mapping[str, Sequence[tuple[float, float]]
 async def main(options: argparse.Namespace) -> None:
     """Print the table."""
     sets = {path.stem: conversations(path, prefix=False) for path in options.data}
-    others = [one.question for talks in sets.values() for talk in talks for one in talk.asked]
+    others = [
+        question.text for talks in sets.values() for talk in talks for question in talk.questions
+    ]
     embedder = RecordedVectors(options.vectors) if options.vectors else None
     print(
         "| set | mode | floor | general: nothing | others' questions: nothing | recall@10 lost |\n|"
@@ -87,10 +89,10 @@ async def main(options: argparse.Namespace) -> None:
     )
     for mode, chosen in {"keyword": None, **({"hybrid": embedder} if embedder else {})}.items():
         for name, talks in sets.items():
-            found = await measured(talks, others, chosen)
+            results = await measured(talks, others, chosen)
             while chosen and chosen.embed_missing(options.model_python):
-                found = await measured(talks, others, chosen)
-            show(name, mode, found)
+                results = await measured(talks, others, chosen)
+            show(name, mode, results)
 
 
 if __name__ == "__main__":

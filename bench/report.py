@@ -1,4 +1,4 @@
-"""Asks every system every question, and shows what came of it as tables."""
+"""Ask every system every question, and print the answers' measures as tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from conversations import Asked, Note
+from conversations import Note, Question
 from measures import NAMES, Answer, by, means, recall_at
 from systems import Opened
 
@@ -18,22 +18,22 @@ DEPTHS = (1, 2, 3, 5, 8, 10, 15, 20)
 
 
 async def embed_all(
-    embedder: Embedder, users: Mapping[str, tuple[Sequence[Note], Sequence[Asked]]]
+    embedder: Embedder, users: Mapping[str, tuple[Sequence[Note], Sequence[Question]]]
 ) -> None:
-    """Embeds notes and questions beforehand, so that a slow first time runs into no time-out."""
+    """Embed notes and questions beforehand, so that a slow first time runs into no time-out."""
     texts = {
         text
         for notes, _ in users.values()
         for note in notes
         for text in (note.text, f"{note.author}: {note.text}")
     }
-    texts |= {one.question for _, asked in users.values() for one in asked}
+    texts |= {question.text for _, questions in users.values() for question in questions}
     started = time.perf_counter()
     vectors = await embedder.embed(sorted(texts, key=len), kind="document")
-    each = (time.perf_counter() - started) / len(texts)
+    seconds = (time.perf_counter() - started) / len(texts)
     print(
         (
-            f"{embedder.name}: {vectors.shape[1]} dimensions, {len(texts)} texts, {each * 1000:.2f} "  # noqa: E501
+            f"{embedder.name}: {vectors.shape[1]} dimensions, {len(texts)} texts, {seconds * 1000:.2f} "  # noqa: E501
             "ms each"
         ),
         flush=True,
@@ -42,9 +42,11 @@ async def embed_all(
 
 async def compare(
     systems: Mapping[str, Callable[[], Opened]],
-    users: Mapping[str, tuple[Sequence[Note], Sequence[Asked]]],
+    users: Mapping[str, tuple[Sequence[Note], Sequence[Question]]],
 ) -> dict[str, list[Answer]]:
-    """Every system's answers; a system keeps all users' notes at once, each under its own user."""
+    """Return every system's answers; a system holds the notes of all users, each under its own
+    user.
+    """
     results: dict[str, list[Answer]] = {}
     for name, opener in systems.items():
         started = time.perf_counter()
@@ -53,14 +55,14 @@ async def compare(
             for user, (notes, _) in users.items():
                 await system.fill(user, notes)
             stored = time.perf_counter()
-            for user, (notes, asked) in users.items():
+            for user, (notes, questions) in users.items():
                 twins = _twins(notes)
-                for one in asked:
-                    found = tuple(
-                        twins.get(key, key) for key in await system.find(user, one.question)
+                for question in questions:
+                    ranked = tuple(
+                        twins.get(key, key) for key in await system.find(user, question.text)
                     )
-                    evidence = frozenset(twins[key] for key in one.evidence)
-                    answers.append(Answer(user, one.category, found, evidence))
+                    evidence = frozenset(twins[key] for key in question.evidence)
+                    answers.append(Answer(user, question.category, ranked, evidence))
         results[name] = answers
         searched = time.perf_counter() - stored
         print(
@@ -83,7 +85,7 @@ def _twins(notes: Sequence[Note]) -> dict[str, str]:
 
 
 def show(results: Mapping[str, Sequence[Answer]]) -> None:
-    """Prints the tables: overall, recall@5 by category and by group."""
+    """Print the tables: overall, and recall@5 by category and by group."""
     print()
     _table("system", NAMES, {name: means(answers) for name, answers in results.items()})
     for title, key in (("category", _category), ("group", _group)):
@@ -98,7 +100,7 @@ def show(results: Mapping[str, Sequence[Answer]]) -> None:
 
 
 def write(path: Path, results: Mapping[str, Sequence[Answer]]) -> None:
-    """The figures as JSON: overall, by category, by group, and recall at several depths."""
+    """Write the figures as JSON: overall, by category, by group, and recall at several depths."""
     figures: dict[str, Any] = {
         name: {
             "overall": means(answers),

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from conversations import Asked, Note, conversations
+from conversations import Note, Question, conversations
 from measures import Answer, means
 from minilm import DEFAULT_CACHE, MiniLM
 from systems import DEPTH, Service
@@ -27,7 +27,7 @@ from kagent_memory import KagentMemoryService
 from kagent_memory.models.llm import Answer as Schema
 from kagent_memory.records import new_id
 
-Users = Mapping[str, tuple[Sequence[Note], Sequence[Asked]]]
+Users = Mapping[str, tuple[Sequence[Note], Sequence[Question]]]
 NOBODY_SAYS = "zarf quibble oblong marmalade flux"
 ADVERSARIES = (
     "another conversation's question",
@@ -37,46 +37,48 @@ ADVERSARIES = (
 
 
 class Model:
-    """Answers every prompt with the same words, until it is given others."""
+    """A model that answers every prompt with the same words, until `words` changes."""
 
     name = "scripted"
     words = ""
 
     async def complete(self, prompt: str, *, schema: type[Schema]) -> Schema:
-        """The words, as the schema has them."""
+        """Return the words in every field of the schema."""
         return schema.model_validate(dict.fromkeys(schema.model_fields, self.words))
 
 
 def answers(path: Path) -> dict[tuple[str, str], str]:
-    """The answers that the data gives, by user and question."""
+    """Return the reference answers of the data by user and question."""
     return {
-        (str(one["sample_id"]), asked["question"]): str(asked["answer"])
-        for one in json.loads(path.read_text(encoding="utf-8"))
-        for asked in one["qa"]
-        if asked.get("answer")
+        (str(item["sample_id"]), question["question"]): str(question["answer"])
+        for item in json.loads(path.read_text(encoding="utf-8"))
+        for question in item["qa"]
+        if question.get("answer")
     }
 
 
 def scripts(
-    users: Users, known: Mapping[tuple[str, str], str]
+    users: Users, references: Mapping[tuple[str, str], str]
 ) -> dict[str, dict[tuple[str, str], str]]:
     """Return the answer of each model to each user's question."""
     chance = random.Random(5)
-    every = [(user, one.question) for user, (_, asked) in users.items() for one in asked]
-    others = {user: [question for other, question in every if other != user] for user in users}
-    mine = {user: [one.question for one in asked] for user, (_, asked) in users.items()}
+    keys = [
+        (user, question.text) for user, (_, questions) in users.items() for question in questions
+    ]
+    others = {user: [text for other, text in keys if other != user] for user in users}
+    mine = {user: [text for other, text in keys if other == user] for user in users}
     return {
-        "the answer": {key: f"{key[1]} {known[key]}" for key in every if key in known},
-        ADVERSARIES[0]: {key: chance.choice(others[key[0]]) for key in every},
-        ADVERSARIES[1]: {key: chance.choice(mine[key[0]]) for key in every},
-        ADVERSARIES[2]: dict.fromkeys(every, NOBODY_SAYS),
+        "the answer": {key: f"{key[1]} {references[key]}" for key in keys if key in references},
+        ADVERSARIES[0]: {key: chance.choice(others[key[0]]) for key in keys},
+        ADVERSARIES[1]: {key: chance.choice(mine[key[0]]) for key in keys},
+        ADVERSARIES[2]: dict.fromkeys(keys, NOBODY_SAYS),
     }
 
 
-async def measured(users: Users, path: Path, embedder: MiniLM | None, every: int) -> dict[str, str]:
-    """recall@5 / @10 with each model, and without one of the same questions."""
+async def measured(users: Users, path: Path, embedder: MiniLM | None, step: int) -> dict[str, str]:
+    """Return recall@5 / @10 with each model, and without a model for the same questions."""
     model, rows = Model(), dict[str, str]()
-    known = answers(path)
+    references = answers(path)
     with tempfile.TemporaryDirectory() as folder:
         uri = f"libsql:///{folder}/memory.db"
         patient: dict[str, Any] = {"search_limit": DEPTH, "search_timeout_seconds": 120.0}
@@ -88,35 +90,37 @@ async def measured(users: Users, path: Path, embedder: MiniLM | None, every: int
             async with KagentMemoryService(
                 uri, embedding=embedder, llm=llm, rewrite=rewrites, **patient
             ) as service:
-                for title, script in scripts(users, known).items():
+                for title, script in scripts(users, references).items():
                     if not script or (not rewrites and title in ADVERSARIES[1:]):
                         # the data has no answers; the same questions as the first adversary's
                         continue
-                    found = await asked_all(Service(service), users, script, model, every)
-                    figures = means(found)
-                    cell = f"{figures['recall@5']:.3f} / {figures['recall@10']:.3f} of {len(found)}"
+                    answered = await ask_all(Service(service), users, script, model, step)
+                    figures = means(answered)
+                    cell = (
+                        f"{figures['recall@5']:.3f} / {figures['recall@10']:.3f} of {len(answered)}"
+                    )
                     rows[f"{title}, {'rewrite' if rewrites else 'without a model'}"] = cell
     return rows
 
 
-async def asked_all(
-    service: Service, users: Users, script: Mapping[tuple[str, str], str], model: Model, every: int
+async def ask_all(
+    service: Service, users: Users, script: Mapping[tuple[str, str], str], model: Model, step: int
 ) -> list[Answer]:
-    """Every n-th question for which the script has an answer."""
-    found: list[Answer] = []
-    for user, (_, asked) in users.items():
-        for one in asked[::every]:
-            if (words := script.get((user, one.question))) is not None:
+    """Ask every n-th question for which the script has an answer."""
+    answered: list[Answer] = []
+    for user, (_, questions) in users.items():
+        for question in questions[::step]:
+            if (words := script.get((user, question.text))) is not None:
                 model.words = words
-                keys = await service.find(user, one.question)
-                found.append(Answer(user, one.category, keys, one.evidence))
-    return found
+                keys = await service.find(user, question.text)
+                answered.append(Answer(user, question.category, keys, question.evidence))
+    return answered
 
 
 async def main(options: argparse.Namespace) -> None:
     for path in options.data:
         users: Users = {
-            one.user: (one.notes, one.asked) for one in conversations(path, prefix=False)
+            talk.user: (talk.notes, talk.questions) for talk in conversations(path, prefix=False)
         }
         for mode, embedder in (("keyword", None), ("hybrid", MiniLM(options.cache))):
             if embedder is not None:

@@ -87,8 +87,8 @@ if __name__ == "__main__":
     parser.add_argument("uri", nargs="?", help="of a PostgreSQL to use instead of a private one")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--memories", type=int, default=590, help="in the scope")
-    given = parser.parse_args()
-    if given.uri:
-        asyncio.run(compare(given.uri, given.rounds, given.memories))
+    options = parser.parse_args()
+    if options.uri:
+        asyncio.run(compare(options.uri, options.rounds, options.memories))
     else:
-        private(given.rounds, given.memories)
+        private(options.rounds, options.memories)

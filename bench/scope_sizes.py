@@ -51,33 +51,33 @@ async def fill(memories: Memories, table: int) -> None:
 
 
 async def recall_of_leg(memories: Memories, size: int, space: int) -> float:
-    """The share of the nearest by their vectors that the vector leg finds."""
+    """Return the share of the nearest memories that the vector search finds."""
     scope, store, shares = of_size(size), memories.store, list[float]()
     vectors = await store.memories.vectors(scope, space, await store.memories.kept(scope, Filter()))
     ids, rows = np.array([*vectors]), np.stack([*vectors.values()]).astype(np.float64)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     for _ in range(CALLS):
-        asked = vector()
-        [found] = await (await store.memories.view(scope, now=datetime.now(UTC))).nearest(
-            space, [asked], limit=LIMIT
+        query = vector()
+        [nearest] = await (await store.memories.view(scope, now=datetime.now(UTC))).nearest(
+            space, [query], limit=LIMIT
         )
-        best = np.argsort(-(rows @ asked.astype(np.float16).astype(np.float64)))[:LIMIT]
+        best = np.argsort(-(rows @ query.astype(np.float16).astype(np.float64)))[:LIMIT]
         shares.append(
-            len({id for id, _ in found}.intersection(ids[best].tolist())) / min(LIMIT, size)
+            len({id for id, _ in nearest}.intersection(ids[best].tolist())) / min(LIMIT, size)
         )
     return statistics.mean(shares)
 
 
 async def measure(
-    uri: str, memories: Memories, pool: AsyncConnectionPool, space: int, taken: Taken
+    uri: str, memories: Memories, pool: AsyncConnectionPool, space: int, times: Taken
 ) -> None:
-    """One round: each call of each size."""
-    chance = random.Random(len(taken))
+    """Run one round: each call for each size."""
+    chance = random.Random(len(times))
 
     async def timed(what: str, size: int, call: Awaitable[object]) -> None:
         start = time.perf_counter()
         await call
-        taken[what, size].append((time.perf_counter() - start) * 1000)
+        times[what, size].append((time.perf_counter() - start) * 1000)
 
     async with await opened(uri) as stranger:
         await stranger.recall(Scope("sizes", "nobody", "bench"), "connected")
@@ -104,8 +104,8 @@ async def opened(uri: str) -> Memories:
     return await Memories.open(uri, embedding=MadeVectors(), worker=False, postgres_schema=SCHEMA)
 
 
-def table(taken: Taken, recalls: Mapping[int, float]) -> list[str]:
-    """Ratios first, then the milliseconds."""
+def table(times: Taken, recalls: Mapping[int, float]) -> list[str]:
+    """Return the table: ratios first, then the milliseconds."""
     ratios, calls = (LEG, FIRST, NEXT), (RAW, LEG, FIRST, NEXT)
     heads = [
         "memories in the scope",
@@ -118,25 +118,25 @@ def table(taken: Taken, recalls: Mapping[int, float]) -> list[str]:
         "|---" * (len(heads) + 4) + "|",
     ]
     for size in SIZES:
-        ms = {what: statistics.median(taken[what, size]) for what in calls}
+        ms = {what: statistics.median(times[what, size]) for what in calls}
         shown = [f"{ms[what] / ms[RAW]:.2f}" for what in ratios] + [f"{ms[FIRST] / ms[NEXT]:.2f}"]
         cells = [
             f"{size:,}",
             *shown,
             f"{recalls[size]:.3f}",
-            *(f"{one:.2f}" for one in ms.values()),
+            *(f"{value:.2f}" for value in ms.values()),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 
-def draw(taken: Taken, picture: Path) -> None:
+def draw(times: Taken, picture: Path) -> None:
     with drawn(picture, (7, 4.2)) as axes:
         for what in (RAW, LEG, FIRST, NEXT):
             label = "hybrid recall, next" if what == NEXT else what
             axes.loglog(
                 SIZES,
-                [statistics.median(taken[what, size]) for size in SIZES],
+                [statistics.median(times[what, size]) for size in SIZES],
                 marker="o",
                 ms=3,
                 label=label,
@@ -146,27 +146,27 @@ def draw(taken: Taken, picture: Path) -> None:
         axes.legend(fontsize=8)
 
 
-async def run(uri: str, given: argparse.Namespace) -> None:
-    taken: Taken = defaultdict(list)
+async def run(uri: str, options: argparse.Namespace) -> None:
+    times: Taken = defaultdict(list)
     async with await opened(uri) as memories:
-        await fill(memories, given.table)
+        await fill(memories, options.table)
         space = (await memories.store.memories.spaces.all())[-1].number
         async with AsyncConnectionPool(uri, min_size=1, max_size=1, configure=configured) as pool:
             async with pool.connection() as connection:
                 await connection.execute("VACUUM (ANALYZE)")
             recalls = {size: await recall_of_leg(memories, size, space) for size in SIZES}
-            for number in range(given.rounds + 1):
-                await measure(uri, memories, pool, space, taken if number else defaultdict(list))
-    made = table(taken, recalls)
+            for number in range(options.rounds + 1):
+                await measure(uri, memories, pool, space, times if number else defaultdict(list))
+    made = table(times, recalls)
     print("\n".join(made))
-    if given.markdown:
+    if options.markdown:
         replace_table(
-            given.markdown,
+            options.markdown,
             made,
-            f"medians of {given.rounds} rounds, a table of {given.table:,} memories",
+            f"medians of {options.rounds} rounds, a table of {options.table:,} memories",
         )
-    if given.picture:
-        draw(taken, given.picture)
+    if options.picture:
+        draw(times, options.picture)
 
 
 if __name__ == "__main__":

@@ -45,35 +45,35 @@ IMPORTS = {
 
 
 class Environment:
-    """A virtual environment, which sees the packages of another beside its own."""
+    """A virtual environment, which sees the packages of another one."""
 
-    def __init__(self, folder: Path, beside: Environment | None = None) -> None:
+    def __init__(self, folder: Path, parent: Environment | None = None) -> None:
         venv.create(folder, with_pip=True)
         self.python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
         self.packages = Path(sysconfig.get_path("purelib", "venv", {"base": str(folder)}))
-        if beside:
-            (self.packages / "beside.pth").write_text(f"{beside.packages}\n", encoding="utf-8")
+        if parent:
+            (self.packages / "beside.pth").write_text(f"{parent.packages}\n", encoding="utf-8")
 
     def install(self, *requirements: str) -> float:
-        """The megabytes that these add."""
+        """Install packages, and return the megabytes that they add."""
         before = self._megabytes()
         options = ["-qq", "--disable-pip-version-check", "--no-compile"]
         subprocess.run([self.python, "-m", "pip", "install", *options, *requirements], check=True)
         return self._megabytes() - before
 
     def measure(self, code: str) -> tuple[float, float]:
-        """CPU seconds and megabytes of an import: medians, without the first run, which writes the
-        byte code.
+        """Return CPU seconds and megabytes of an import: medians, without the first run, which
+        writes the byte code.
         """
         command = [self.python, "-c", PROBE.replace("{code}", code)]
         environ = {
             name: value for name, value in os.environ.items() if not name.startswith("PYTHON")
         }
-        taken = [
-            json.loads(subprocess.check_output(command, env=environ)) for _ in range(RUNS + 1)
-        ][1:]
-        return statistics.median(run[0] for run in taken), statistics.median(
-            run[1] for run in taken
+        runs = [json.loads(subprocess.check_output(command, env=environ)) for _ in range(RUNS + 1)][
+            1:
+        ]
+        return statistics.median(run[0] for run in runs), statistics.median(
+            run[1] for run in runs
         ) / 1e6
 
     def _megabytes(self) -> float:
@@ -95,7 +95,7 @@ def main() -> None:
     parser.add_argument("extra", nargs="*", choices=[*extras, []], help="default: all")
     parser.add_argument("--adk", default="google-adk", help='such as "google-adk==2.13.0"')
     args = parser.parse_args()
-    wanted = args.extra or [name for name in extras if name not in FOR_US]
+    chosen = args.extra or [name for name in extras if name not in FOR_US]
     with tempfile.TemporaryDirectory(prefix="kagent-memory-sizes-") as temporary:
         folder = Path(temporary)
         adk = Environment(folder / "adk")
@@ -104,7 +104,7 @@ def main() -> None:
         )
         plain = Environment(folder / "plain", adk)
         print(f"| + kagent-memory | +{plain.install(str(ROOT)):.0f} |", flush=True)
-        for name in wanted:
+        for name in chosen:
             added = Environment(folder / name, plain)
             (added.packages / "adk.pth").write_text(f"{adk.packages}\n", encoding="utf-8")
             print(f"| + [{name}] | +{added.install(*extras[name]):.0f} |", flush=True)

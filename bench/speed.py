@@ -54,8 +54,11 @@ Call: TypeAlias = Callable[[], Awaitable[object]]
 
 
 class Taken(NamedTuple):
-    """The median of a call in milliseconds (or calls a second), and this process's CPU milliseconds
-    a call.
+    """The duration of a call.
+
+    Attributes:
+        figure: the median in milliseconds, or the calls per second.
+        cpu: this process's CPU milliseconds per call.
     """
 
     figure: float
@@ -63,7 +66,7 @@ class Taken(NamedTuple):
 
 
 class GivenVectors:
-    """An embedder that costs next to nothing: every text has its vector already."""
+    """An embedder that costs almost nothing, because it has every vector already."""
 
     name = "given"
 
@@ -76,7 +79,7 @@ def vector() -> Vector:
 
 
 def sentence() -> str:
-    """Fourteen words of 650, and a number that makes it one of its kind."""
+    """Return fourteen words of 650, and a number that makes the text unique."""
     number = next(SENTENCES)
     return (
         " ".join(WORDS[(number * (place + 1) * 7919 + place * 104729) % 650] for place in range(14))
@@ -85,18 +88,18 @@ def sentence() -> str:
 
 
 def question() -> str:
-    """Six words of the same 650."""
+    """Return six words of the same 650."""
     return " ".join(sentence().split()[:6])
 
 
 async def one_caller(call: Call, times: int) -> Taken:
-    taken: list[float] = []
+    seconds: list[float] = []
     cpu = time.process_time()
     for _ in range(times):
         start = time.perf_counter()
         await call()
-        taken.append((time.perf_counter() - start) * 1000)
-    return Taken(statistics.median(taken), (time.process_time() - cpu) * 1000 / times)
+        seconds.append((time.perf_counter() - start) * 1000)
+    return Taken(statistics.median(seconds), (time.process_time() - cpu) * 1000 / times)
 
 
 async def many_callers(call: Call, times: int) -> Taken:
@@ -113,41 +116,41 @@ async def many_callers(call: Call, times: int) -> Taken:
 async def interleaved(
     calls: Mapping[str, Callable[[], Awaitable[Taken]]], count: int
 ) -> dict[str, Taken]:
-    """Every measurement in turn, several rounds; the median of each. The first round only warms
-    up.
+    """Run every measurement in turn for several rounds, and return the median of each. The first
+    round only warms up.
     """
     rounds: dict[str, list[Taken]] = {name: [] for name in calls}
     for number in range(count + 1):
         for name, call in calls.items():
-            taken = await call()
+            call_cost = await call()
             if number:
-                rounds[name].append(taken)
+                rounds[name].append(call_cost)
     return {
         name: Taken(
-            statistics.median(one.figure for one in taken),
-            statistics.median(one.cpu for one in taken),
+            statistics.median(cost.figure for cost in costs),
+            statistics.median(cost.cpu for cost in costs),
         )
-        for name, taken in rounds.items()
+        for name, costs in rounds.items()
     }
 
 
 def report(title: str, figures: Mapping[str, Taken], bases: Sequence[str], unit: str) -> None:
-    """One table; ratios are of rates: 0.50 means half as many memories or queries a second as that
-    baseline.
+    """Print one table. Ratios are of rates: 0.50 means half as many memories or queries a second as
+    the baseline.
     """
     print(f"\n### {title}\n")
     print(
         "| | " + " | ".join([unit, "CPU ms a call", *(f"rate vs {base}" for base in bases)]) + " |"
     )
     print("|---" * (3 + len(bases)) + "|")
-    for name, taken in figures.items():
+    for name, cost in figures.items():
         ratios = [
-            taken.figure / figures[base].figure
+            cost.figure / figures[base].figure
             if unit.endswith("/s")
-            else figures[base].figure / taken.figure
+            else figures[base].figure / cost.figure
             for base in bases
         ]
-        cells = [f"{taken.figure:.2f}", f"{taken.cpu:.2f}", *(f"{ratio:.2f}" for ratio in ratios)]
+        cells = [f"{cost.figure:.2f}", f"{cost.cpu:.2f}", *(f"{ratio:.2f}" for ratio in ratios)]
         print(f"| {name} | " + " | ".join(cells) + " |")
     print(flush=True)
 
@@ -242,8 +245,8 @@ Insert: TypeAlias = Callable[[Sequence[str]], Awaitable[None]]
 
 
 async def writes(uri: str, bare: Insert, same: Insert, rounds: int) -> None:
-    """`bare` inserts one row for each of the texts, `same` all the rows that an add of them
-    writes.
+    """Measure adds beside two baselines: `bare` inserts one row per text, `same` inserts all the
+    rows that an add writes.
     """
     options = {"embedding": GivenVectors(), "worker": False, "postgres_schema": SCHEMA}
     async with await Memories.open(uri, **options) as memories:
@@ -427,5 +430,7 @@ if __name__ == "__main__":
     parser.add_argument(
         "--rounds", type=int, default=7, help="interleaved rounds beside a first one that warms up"
     )
-    given = parser.parse_args()
-    asyncio.run(main(given.only, given.uri, given.parts or ["reads", "writes"], given.rounds))
+    options = parser.parse_args()
+    asyncio.run(
+        main(options.only, options.uri, options.parts or ["reads", "writes"], options.rounds)
+    )

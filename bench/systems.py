@@ -50,7 +50,7 @@ class Service:
         self._service = service
 
     async def fill(self, user: str, notes: Sequence[Note]) -> None:
-        """One entry a note, in batches."""
+        """Store one entry per note, in batches."""
         entries = [
             MemoryEntry(
                 content=_content(note),
@@ -66,13 +66,13 @@ class Service:
             )
 
     async def find(self, user: str, question: str) -> tuple[str, ...]:
-        """Return what search_memory finds."""
+        """Return the keys that search_memory finds."""
         response = await self._service.search_memory(app_name=APP, user_id=user, query=question)
         return tuple(str((entry.custom_metadata or {}).get("key")) for entry in response.memories)
 
 
 class Sessions:
-    """`KagentMemoryService` as agents fill it: by add_session_to_memory, without a model."""
+    """`KagentMemoryService` filled as agents fill it: by add_session_to_memory, without a model."""
 
     def __init__(self, service: KagentMemoryService) -> None:
         self._service = service
@@ -96,7 +96,7 @@ class Sessions:
             raise SystemExit("The sessions were not taken in.")
 
     async def find(self, user: str, question: str) -> tuple[str, ...]:
-        """Return the keys of the events of what recall finds."""
+        """Return the keys of the events that recall finds."""
         _, scope = self._service.scopes(APP, user)
         recalled = await self._service.memories.recall(scope, question, limit=DEPTH, deliver=False)
         return tuple(dict.fromkeys(key for hit in recalled for key in hit.memory.event_ids))
@@ -118,7 +118,7 @@ class Bm25:
         )
 
     async def find(self, user: str, question: str) -> tuple[str, ...]:
-        """Return the keys of what holds a word of the question, best first."""
+        """Return the keys of the texts that contain a word of the question, best first."""
         keys, counts = self._kept[user]
         lengths = np.array([count.total() for count in counts], float)
         scores = np.zeros(len(keys))
@@ -137,14 +137,14 @@ class Bm25:
 
 
 class Cosine:
-    """The nearest vectors, nothing else."""
+    """Exact search by cosine alone."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
         self._kept: dict[str, tuple[list[str], np.ndarray]] = {}
 
     async def fill(self, user: str, notes: Sequence[Note]) -> None:
-        """Embeds what is there to read: author and text."""
+        """Embed author and text of each note."""
         texts = [f"{note.author}: {note.text}" if note.author else note.text for note in notes]
         self._kept[user] = (
             [note.key for note in notes],
@@ -152,10 +152,10 @@ class Cosine:
         )
 
     async def find(self, user: str, question: str) -> tuple[str, ...]:
-        """By exact cosine."""
+        """Return the keys of the nearest texts."""
         keys, vectors = self._kept[user]
-        near = vectors @ (await self._embedder.embed([question], kind="query"))[0]
-        return tuple(keys[row] for row in np.argsort(-near, kind="stable")[:DEPTH])
+        cosines = vectors @ (await self._embedder.embed([question], kind="query"))[0]
+        return tuple(keys[row] for row in np.argsort(-cosines, kind="stable")[:DEPTH])
 
 
 class Adk:
@@ -166,7 +166,7 @@ class Adk:
         self._keys: dict[tuple[str, str | None, str], str] = {}
 
     async def fill(self, user: str, notes: Sequence[Note]) -> None:
-        """One event a note."""
+        """Store one event per note."""
         for session in dict.fromkeys(note.session for note in notes):
             events = [
                 Event(
@@ -184,7 +184,7 @@ class Adk:
         self._keys |= {(user, note.author, _said(note)): note.key for note in notes}
 
     async def find(self, user: str, question: str) -> tuple[str, ...]:
-        """Return what search_memory finds."""
+        """Return the keys that search_memory finds."""
         response = await self._service.search_memory(app_name=APP, user_id=user, query=question)
         texts = [
             (entry.author, (entry.content.parts or [types.Part()])[0].text or "")
@@ -194,7 +194,7 @@ class Adk:
 
 
 def catalogue(uris: Sequence[str], embedder: Embedder) -> dict[str, Callable[[], Opened]]:
-    """Name → opener of everything that is compared; `uris` are our stores."""
+    """Return a function that opens it for each system to compare; `uris` are our stores."""
     openers: dict[str, Callable[[], Opened]] = {}
     for uri in uris:
         scheme = uri.partition(":")[0]

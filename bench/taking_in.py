@@ -25,8 +25,8 @@ SCOPE = Scope("", "ada", "bench")
 
 async def measure(path: Path, turns: int) -> None:
     """Take in the first turns of a file and print what they cost."""
-    notes = [note for one in conversations(path, prefix=False) for note in one.notes][:turns]
-    spent, taken = 0.0, 0
+    notes = [note for talk in conversations(path, prefix=False) for note in talk.notes][:turns]
+    spent, count = 0.0, 0
     async with await Memories.open("libsql:///:memory:", llm=False, worker=False) as memories:
         begun = time.process_time()
         for role in ("user", "agent"):  # what a process loads once is no turn's cost
@@ -49,8 +49,8 @@ async def measure(path: Path, turns: int) -> None:
             await memories.remember(SCOPE, messages, session)
             await memories.work(until_idle=True)
             spent += time.process_time() - begun
-            taken += len(messages)
-            print(f"{taken} turns: {1000 * spent / taken:.2f} ms a turn")
+            count += len(messages)
+            print(f"{count} turns: {1000 * spent / count:.2f} ms a turn")
 
 
 def main() -> None:
