@@ -64,10 +64,10 @@ async def each_aside(
 
 async def cancel_and_wait(*tasks: asyncio.Task[object]) -> None:
     """Cancel the tasks until they end, since a driver may swallow a cancellation."""
-    while left := [task for task in tasks if not task.done()]:
-        for task in left:
+    while pending := [task for task in tasks if not task.done()]:
+        for task in pending:
             task.cancel()
-        await asyncio.wait(left, timeout=0.5)
+        await asyncio.wait(pending, timeout=0.5)
 
 
 async def uninterrupted(work: Awaitable[T]) -> T:

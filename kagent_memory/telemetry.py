@@ -78,8 +78,8 @@ COUNTERS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
 """What is counted: its name in OpenTelemetry, its meaning and its labels, by its name in
 Prometheus."""
 _counters = {
-    name: _meter.create_counter(f"kagent_memory.{told}", description=meaning)
-    for name, (told, meaning, _) in COUNTERS.items()
+    name: _meter.create_counter(f"kagent_memory.{suffix}", description=meaning)
+    for name, (suffix, meaning, _) in COUNTERS.items()
 }
 
 
@@ -105,11 +105,11 @@ class Operation:
         """Record the legs that answered a search, or that the gate skipped it, which counts neither
         as found nor as empty.
         """
-        told: Attributes = {"kagent_memory.mode": mode}
+        attributes: Attributes = {"kagent_memory.mode": mode}
         if gated:
-            told["kagent_memory.gated"] = True
-        self.measured |= told
-        self._span.set_attributes(told)
+            attributes["kagent_memory.gated"] = True
+        self.measured |= attributes
+        self._span.set_attributes(attributes)
 
     def records(self, hits: Iterable[tuple[str, str, float | None]]) -> None:
         """Record the memories read or written as (id, content, score); content only if opted in."""

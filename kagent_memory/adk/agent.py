@@ -96,12 +96,12 @@ def enable_memory(
             "enable_memory takes an LlmAgent; use MemoryPlugin for other agents."
         )
     policy = check_option("auto_save", auto_save, AutoSave | None)
-    given = [PrefetchMemoryTool(), LoadMemoryTool(), SaveMemoryTool()] if tools is None else tools
+    chosen = [PrefetchMemoryTool(), LoadMemoryTool(), SaveMemoryTool()] if tools is None else tools
     own = cast("list[Any]", agent.tools)  # pyright: ignore[reportUnknownMemberType] ADK leaves it half typed
     names = {_name(tool) for tool in own} - {""}  # toolsets have no name
     if "preload_memory" in names:
         names.add("prefetch_memory")  # each does the other's work
-    added = [tool for tool in given if tool not in own and _name(tool) not in names]
+    added = [tool for tool in chosen if tool not in own and _name(tool) not in names]
     if augment_instruction and "memory_instruction" not in names:
         told_of = names | set(map(_name, added))
         advice = [sentence for name, sentence in _ADVICE.items() if name in told_of]

@@ -19,15 +19,15 @@ Number = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 
 
-def check_fields(given: object) -> None:
+def check_fields(instance: object) -> None:
     """Check the fields of a dataclass against their types.
 
     Raises:
         ConfigurationError: a field is invalid; the message names it and what it takes.
     """
-    kind = type(given)
+    kind = type(instance)
     for name, takes in get_type_hints(kind, include_extras=True).items():
-        check_option(f"{kind.__name__}({name}=…)", getattr(given, name), takes)
+        check_option(f"{kind.__name__}({name}=…)", getattr(instance, name), takes)
 
 
 @classmethod
@@ -48,14 +48,14 @@ def arguments_of(function: Callable[..., Any], without: str = "") -> TypeAdapter
     return fields_adapter("Arguments", fields)
 
 
-def read(arguments: TypeAdapter[dict[str, Any]], given: Mapping[str, Any]) -> dict[str, Any]:
+def read(arguments: TypeAdapter[dict[str, Any]], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the given values as arguments.
 
     Raises:
         InvalidInput: a value is invalid; the message names it and what it takes.
     """
     try:
-        return arguments.validate_python(given)
+        return arguments.validate_python(values)
     except ValidationError as error:
         where, message = faults(error)[0]
         name = where.partition(".")[0]

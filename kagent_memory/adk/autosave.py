@@ -96,8 +96,8 @@ class Progress:
         self.seen, self.invocation = shown | (before + new), (invocation_id, own)
         thresholds = {"turns": policy.every_turns, "calls": policy.every_tool_calls}
         return any(
-            every is not None and self.seen[name] // every > before[name] // every
-            for name, every in thresholds.items()
+            interval is not None and self.seen[name] // interval > before[name] // interval
+            for name, interval in thresholds.items()
         )
 
 
@@ -126,7 +126,11 @@ def compacted(events: Sequence[Event]) -> tuple[list[Event], float]:
     epoch seconds; 0.0 without one.
     """
     compactions = [event.actions.compaction for event in live_events(events)]
-    ranges = [(each.start_timestamp, each.end_timestamp) for each in compactions if each]
+    ranges = [
+        (compaction.start_timestamp, compaction.end_timestamp)
+        for compaction in compactions
+        if compaction
+    ]
     covered = [
         event
         for event in events
@@ -233,9 +237,9 @@ def _await_compaction(
             await look()
             raise
 
-    waiting = asyncio.create_task(wait(), name="kagent-memory-compaction")
-    service.looks[waiting] = lambda: asyncio.create_task(look(), context=context.copy())
-    waiting.add_done_callback(service.looks.pop)
+    task = asyncio.create_task(wait(), name="kagent-memory-compaction")
+    service.looks[task] = lambda: asyncio.create_task(look(), context=context.copy())
+    task.add_done_callback(service.looks.pop)
 
 
 def model_at_hand(agent: object) -> BaseLlm | None:

@@ -95,7 +95,7 @@ def live_events(events: Sequence[Event]) -> list[Event]:
     first: dict[str, int] = {}
     for place, event in enumerate(events):
         first.setdefault(event.invocation_id, place)
-    kept: list[Event] = []
+    live: list[Event] = []
     place = len(events) - 1
     while place >= 0:
         event = events[place]
@@ -104,9 +104,9 @@ def live_events(events: Sequence[Event]) -> list[Event]:
             place = min(first.get(rewound, place), place) - 1
             continue
         if not event.partial:
-            kept.append(event)
+            live.append(event)
         place -= 1
-    return kept[::-1]
+    return live[::-1]
 
 
 def _has_output(event: Event) -> bool:
@@ -153,15 +153,17 @@ def _read(event: Event, outputs: Sequence[float]) -> list[Message]:
     ]
     spoken, recalled = without_fenced("\n".join(texts))
     role = "user" if event.author == "user" and not event.isolation_scope else "agent"
-    said = [message(text=spoken, role=role, author=event.author or "", recalled=recalled)]
+    spoken_messages = [
+        message(text=spoken, role=role, author=event.author or "", recalled=recalled)
+    ]
     for answer in event.get_function_responses():
         name = answer.name or ""
         text, recalled = _answered(name, answer)
         role = "user" if event.author == "user" else "tool"
-        said.append(
+        spoken_messages.append(
             message(text=text, role="tool" if recalled else role, author=name, recalled=recalled)
         )
-    return [each for each in said if each.text or each.recalled]
+    return [each for each in spoken_messages if each.text or each.recalled]
 
 
 def _answered(name: str, answer: types.FunctionResponse) -> tuple[str, tuple[str, ...]]:
@@ -173,8 +175,8 @@ def _answered(name: str, answer: types.FunctionResponse) -> tuple[str, tuple[str
     if name in MEMORY_TOOLS or fenced is not None:
         return "", tuple(dict.fromkeys(_texts(response if fenced is None else fenced)))
     says_nothing = all(value is None for value in response.values())
-    said = [] if says_nothing else [json.dumps(response, ensure_ascii=False)]
-    return "\n".join((*said, *attached(answer.parts or ()))), ()
+    texts = [] if says_nothing else [json.dumps(response, ensure_ascii=False)]
+    return "\n".join((*texts, *attached(answer.parts or ()))), ()
 
 
 def _spoken(part: types.Part) -> Iterator[str]:

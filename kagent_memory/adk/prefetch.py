@@ -53,7 +53,10 @@ class Prefetch:
     __post_init__ = check_fields
 
     async def insert(
-        self, context: Context, request: LlmRequest, given: KagentMemoryService | None = None
+        self,
+        context: Context,
+        request: LlmRequest,
+        service_choice: KagentMemoryService | None = None,
     ) -> None:
         """Put the block of this invocation into a request; nothing when there is nothing, no
         answer in time, or a failure.
@@ -61,10 +64,10 @@ class Prefetch:
         Args:
             context: of the run.
             request: is changed in place.
-            given: the service; None: the run's.
+            service_choice: the service; None: the run's.
         """
         try:
-            service, turn = service_of(context, given), context.user_content
+            service, turn = service_of(context, service_choice), context.user_content
             if not service or not turn or mode_of(context.get_invocation_context()) == "off":
                 return
             block = await self._block(context, service)

@@ -176,17 +176,17 @@ class KagentMemoryService(BaseMemoryService):
         if self._scope_of is None:
             own = Scope(named or self.settings.tenant, user_id, app_name)
             return [own], own
-        given: Any = self._scope_of(app_name, user_id)
-        match given:
+        choice: Any = self._scope_of(app_name, user_id)
+        match choice:
             case Scope():
-                reading, writing = [given], given
+                reading, writing = [choice], choice
             case [[*reading], Scope() as writing] if {*map(type, reading)} == {Scope}:
                 pass
             case _:
                 raise ConfigurationError(
                     "scope_of must give a Scope(tenant, user, app), or a pair of the list of "
                     "scopes that are read and the one that is written, such as ([own, team], own); "
-                    f"not {given!r}."
+                    f"not {choice!r}."
                 )
         for scope in (writing, *reading):
             if named is not None and scope.tenant != named:
@@ -411,8 +411,8 @@ class KagentMemoryService(BaseMemoryService):
             weight = EVENT_WEIGHT * len(events)
             heard = await run_in_thread(weight, messages, events, state.recalled)
             state.add_recalled(text for message in heard for text in message.recalled)
-            said = [replace(message, fields=fields) for message in heard]
-            return await memories.remember(scope, said, session_id, **options)
+            with_fields = [replace(message, fields=fields) for message in heard]
+            return await memories.remember(scope, with_fields, session_id, **options)
 
         return await self._thread.run(queue, finish=True)
 

@@ -265,8 +265,8 @@ class RecallMemoryTool(LoadMemoryTool):
             for field in fields(Filter)
             if (value := getattr(self.filter, field.name)) != getattr(EVERYTHING, field.name)
         }
-        wanted = min(limit or self.limit or DEFAULT_LIMIT, self.limit or MAX_LIMIT)
-        return await self._found(run, query, limit=wanted, filter=replace(narrowed, **fixed))
+        most = min(limit or self.limit or DEFAULT_LIMIT, self.limit or MAX_LIMIT)
+        return await self._found(run, query, limit=most, filter=replace(narrowed, **fixed))
 
 
 Who = Literal["model", "person"]
@@ -332,7 +332,7 @@ class ForgetMemoryTool(_MemoryTool):
                 ids,
                 who=self.name,
                 token=token,
-                ask=lambda doomed: self._ask(run, doomed),
+                ask=lambda entries: self._ask(run, entries),
             )
         if not query.strip():
             raise InvalidInput("ids or query is required.")
@@ -343,16 +343,16 @@ class ForgetMemoryTool(_MemoryTool):
             return {"status": "confirmation required", **fenced_answer(entries)}
         return _with_token(run, entries)
 
-    def _ask(self, run: Run, doomed: Sequence[Entry]) -> dict[str, Any] | None:
+    def _ask(self, run: Run, entries: Sequence[Entry]) -> dict[str, Any] | None:
         """Return the answer to give before these memories go; None once a person agreed."""
         if self.confirm == "person":
-            return ask_person(run.context, "Erase these memories for good?", doomed)
-        return _with_token(run, doomed)
+            return ask_person(run.context, "Erase these memories for good?", entries)
+        return _with_token(run, entries)
 
 
-def _with_token(run: Run, doomed: Sequence[Entry]) -> dict[str, Any]:
+def _with_token(run: Run, entries: Sequence[Entry]) -> dict[str, Any]:
     session = run.context.session
-    return with_token(doomed, (session.app_name, session.user_id, session.id), NOT_YET)
+    return with_token(entries, (session.app_name, session.user_id, session.id), NOT_YET)
 
 
 Waiting = Annotated[
@@ -401,19 +401,19 @@ class ConfirmMemoryTool(_MemoryTool):
     ) -> dict[str, Any]:
         memories, scope = run.memories, run.scope
         if not ids:  # list what waits, newest first, as far as an answer may be long
-            which = Filter(superseded="quarantined")
-            page = await memories.list(scope, filter=which, limit=MAX_WAITING)
+            quarantined = Filter(superseded="quarantined")
+            page = await memories.list(scope, filter=quarantined, limit=MAX_WAITING)
             listed = await affordable(
                 [of_memory(memory) for memory in page.memories], DEFAULT_ANSWER_TOKENS
             )
             more = page.cursor is not None or len(listed) < len(page.memories)
             note = {"message": "More wait than are shown here."} if more else {}
             return {**fenced_answer(listed), **note}
-        waiting = [await memories.get(scope, id, superseded=True) for id in ids]
-        for memory in waiting:
+        quarantined = [await memories.get(scope, id, superseded=True) for id in ids]
+        for memory in quarantined:
             if memory.state != "quarantined":
                 raise NotFound(f"No memory {memory.id} waits in the quarantine of this scope.")
-        entries = await to_decide(waiting)
+        entries = await to_decide(quarantined)
         if (pending := ask_person(run.context, _QUESTIONS[decision], entries)) is not None:
             return pending
 

@@ -109,16 +109,16 @@ class CheckedEmbedder(CheckedModel):
     def _fitted(self, rows: npt.NDArray[np.float64]) -> Matrix:
         """Cut longer vectors to the wanted dimensions and normalise them."""
         width = rows.shape[1]
-        wanted = self.settings.dimensions or width
-        if width < wanted:
+        dimensions = self.settings.dimensions or width
+        if width < dimensions:
             raise ConfigurationError(
-                f"{self.name} makes vectors of {width} dimensions, {wanted} were asked for; "
+                f"{self.name} makes vectors of {width} dimensions, {dimensions} were asked for; "
                 f"set dimensions to {width} or less, or leave it out."
             )
-        whole = finite(rows, self.name)
-        if width == wanted:
-            return whole
-        cut = whole[:, :wanted].astype(np.float64)
+        matrix = finite(rows, self.name)
+        if width == dimensions:
+            return matrix
+        cut = matrix[:, :dimensions].astype(np.float64)
         return finite(cut / np.maximum(np.linalg.norm(cut, axis=1, keepdims=True), TINY), self.name)
 
     async def embed_each(
@@ -162,15 +162,15 @@ class CheckedEmbedder(CheckedModel):
 
     def _pooled(self, parts: Sequence[str], rows: Sequence[Matrix | None]) -> Matrix | None:
         """Return the mean of the parts' vectors weighted by length; None if no part has one."""
-        known = [
+        weighted = [
             (len(part), row.astype(np.float64))
             for part, row in zip(parts, rows, strict=True)
             if row is not None
         ]
-        if not known:
+        if not weighted:
             return None
-        mean = np.sum([length * row / np.linalg.norm(row) for length, row in known], axis=0)
-        return finite(np.atleast_2d(mean if mean.any() else known[0][1]), self.name)[0]
+        mean = np.sum([length * row / np.linalg.norm(row) for length, row in weighted], axis=0)
+        return finite(np.atleast_2d(mean if mean.any() else weighted[0][1]), self.name)[0]
 
 
 def _halves(text: str) -> tuple[str, str]:

@@ -63,17 +63,17 @@ def transient(error: BaseException) -> bool:
 def causes(error: BaseException) -> list[BaseException]:
     """Return the error and its causes, newest first, with all members of groups."""
     chain: list[BaseException] = []
-    waiting: list[BaseException | None] = [error]
-    while waiting and len(chain) < MAX_CAUSES:
-        cause = waiting.pop(0)
+    pending: list[BaseException | None] = [error]
+    while pending and len(chain) < MAX_CAUSES:
+        cause = pending.pop(0)
         if cause is None or cause in chain:
             continue
         chain.append(cause)
-        waiting.append(
+        pending.append(
             cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
         )
         if isinstance(cause, BaseExceptionGroup):
-            waiting += cast("tuple[BaseException, ...]", cause.exceptions)
+            pending += cast("tuple[BaseException, ...]", cause.exceptions)
     return chain
 
 

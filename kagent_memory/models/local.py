@@ -35,13 +35,13 @@ class LocalModel:
             self._kind = getattr(import_module(module), kind)
         except ImportError as error:
             raise needs_extra(f"The local model {model}", "local") from error
-        known = {row["model"].lower(): row for row in self._kind.list_supported_models()}
-        if model.lower() not in known:
+        models = {row["model"].lower(): row for row in self._kind.list_supported_models()}
+        if model.lower() not in models:
             raise ConfigurationError(
                 f"fastembed lists no {kind} {model!r}; choose one that it does.{self.advice}"
             )
         self.name = name
-        self._known = known[model.lower()]
+        self._known = models[model.lower()]
         self._model = model
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kagent-memory-model")
 

@@ -130,10 +130,10 @@ class ProviderEmbedder:
         )
         return answer
 
-    async def _call(self, texts: Sequence[str], kind: str, **wanted: int) -> list[Any]:
-        body: dict[str, Any] = {"input": list(texts), **wanted}
-        if wanted:
-            body["allowed_openai_params"] = list(wanted)
+    async def _call(self, texts: Sequence[str], kind: str, **parameters: int) -> list[Any]:
+        body: dict[str, Any] = {"input": list(texts), **parameters}
+        if parameters:
+            body["allowed_openai_params"] = list(parameters)
         if self._input_type is not None:
             body["input_type"] = self._input_type.format(kind)
         answer = await call_litellm("aembedding", self.name, **body, **self._arguments)

@@ -30,14 +30,14 @@ _PRIVATE_KEY = re.compile(
 
 def united(spans: Iterable[Span]) -> list[Span]:
     """Return the spans in order; overlapping ones become one, of the kind that begins first."""
-    kept: list[Span] = []
+    merged: list[Span] = []
     for start, end, kind in sorted(spans, key=lambda span: (span[0], -span[1])):
-        if kept and start < kept[-1][1]:
-            first, last, known = kept[-1]
-            kept[-1] = (first, max(last, end), known)
+        if merged and start < merged[-1][1]:
+            first, last, earlier_kind = merged[-1]
+            merged[-1] = (first, max(last, end), earlier_kind)
         else:
-            kept.append((start, end, kind))
-    return kept
+            merged.append((start, end, kind))
+    return merged
 
 
 def masked(text: str, spans: Iterable[Span], what: str) -> str:
@@ -65,7 +65,9 @@ def read_table(file: str | Path, key: str, kind: type[Entry], setting: str) -> l
         entry = TypeAdapter(kind)
         return [entry.validate_python(row) for row in table[key]]
     except ValidationError as error:  # its own message quotes the file
-        reason = "; ".join(f"{place}: {told}" if place else told for place, told in faults(error))
+        reason = "; ".join(
+            f"{place}: {message}" if place else message for place, message in faults(error)
+        )
     except (OSError, ValueError, re.error) as error:
         reason = str(error)
     raise ConfigurationError(

@@ -140,10 +140,10 @@ class PersonalData:
         table: str | Path | None = None,
     ) -> None:
         own = read_table(table, "pii", _Own, "pii") if table else ()
-        known = {*KINDS, *(row.kind for row in own)}
-        if unknown := sorted(set(kinds) - known):
+        allowed = {*KINDS, *(row.kind for row in own)}
+        if unknown := sorted(set(kinds) - allowed):
             raise ConfigurationError(
-                f"Unknown kind of pii {', '.join(unknown)}; known: {', '.join(sorted(known))}."
+                f"Unknown kind of pii {', '.join(unknown)}; known: {', '.join(sorted(allowed))}."
             )
         self._own = [row for row in own if not kinds or row.kind in kinds]
         finders: Mapping[str, Callable[[], Finder]] = {

@@ -66,10 +66,10 @@ class Deliveries:
 
     def _note(self, tallies: Mapping[Scope, _Tally]) -> None:
         for scope, tally in tallies.items():
-            if (waiting := self._waiting.setdefault(scope, tally)) is not tally:
-                waiting.at = max(waiting.at, tally.at)
-                waiting.retrieved.update(tally.retrieved)
-                waiting.delivered.update(tally.delivered)
+            if (earlier := self._waiting.setdefault(scope, tally)) is not tally:
+                earlier.at = max(earlier.at, tally.at)
+                earlier.retrieved.update(tally.retrieved)
+                earlier.delivered.update(tally.delivered)
         if self._waiting and (self._task is None or self._task.done()):
             self._task = asyncio.create_task(self._write(), name="kagent-memory-deliveries")
 

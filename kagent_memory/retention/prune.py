@@ -89,22 +89,22 @@ class Prune:
     async def _prune_living(self, scope: Scope) -> Pruned:
         """Delete faded memories of a scope, then its least important ones above the limit."""
         pruned, half_life = Pruned(), self.settings.half_life_days
-        doomed = set[str]()  # a dry run leaves them in the scope
+        faded_ids = set[str]()  # a dry run leaves them in the scope
         if half_life:
             old = Filter(created_before=self.now - timedelta(days=half_life))
             is_faded = partial(has_faded, now=self.now, half_life_days=half_life)
             async for page in pages(self.store, scope, old, now=self.now):
                 faded = [memory.id for memory in page if is_faded(memory)]
-                doomed.update(faded if self.dry_run else ())
+                faded_ids.update(faded if self.dry_run else ())
                 pruned += await self._erase(scope, faded, "faded")
         if keep := self.settings.max_memories:
             total = (await self.store.stats(scope, now=self.now)).visible
-            if (count := total - len(doomed) - keep) > 0:
-                least = await self._least_important(scope, count, doomed)
+            if (count := total - len(faded_ids) - keep) > 0:
+                least = await self._least_important(scope, count, faded_ids)
                 pruned += await self._erase(scope, least, "capacity")
         return pruned
 
-    async def _least_important(self, scope: Scope, count: int, doomed: Set[str]) -> Sequence[str]:
+    async def _least_important(self, scope: Scope, count: int, excluded: Set[str]) -> Sequence[str]:
         """Return the ids of the `count` least important memories that are not pinned or doomed."""
         # Likeness to other memories costs a search for each one, so only the memories near the
         # limit are examined.
@@ -114,17 +114,19 @@ class Prune:
             weighed += [
                 (weighs(memory), memory.id, memory)
                 for memory in page
-                if not memory.pinned and memory.id not in doomed
+                if not memory.pinned and memory.id not in excluded
             ]
             weighed = heapq.nsmallest(count + EXAMINED, weighed, key=lambda row: row[:2])
         certain = [id for _, id, _ in weighed[: max(0, count - EXAMINED)]]
         examined = [memory for _, _, memory in weighed[len(certain) :]]
         view = await self.store.view(scope, now=self.now)
-        near = await neighbours(view, self.vectors, examined)
-        gone = doomed | {*certain}
+        nearest = await neighbours(view, self.vectors, examined)
+        deleted = excluded | {*certain}
         likeness = {
-            examined[place].id: {other.id: value for other, value in alike if other.id not in gone}
-            for place, alike in near.items()
+            examined[place].id: {
+                other.id: value for other, value in alike if other.id not in deleted
+            }
+            for place, alike in nearest.items()
         }
         first = least_first(examined, likeness, weighs)
         return [*certain, *(memory.id for memory in islice(first, count - len(certain)))]
@@ -152,17 +154,17 @@ def least_first(
             missing counts as unique.
         weighs: the importance formula with its weights.
     """
-    left = {memory.id: memory for memory in sorted(memories, key=lambda memory: memory.created_at)}
-    near = {id: dict(likeness.get(id, {})) for id in left}
+    by_id = {memory.id: memory for memory in sorted(memories, key=lambda memory: memory.created_at)}
+    similar = {id: dict(likeness.get(id, {})) for id in by_id}
 
     def weighed(id: str) -> float:
-        return weighs(left[id], nearest=max(near[id].values(), default=0.0))
+        return weighs(by_id[id], nearest=max(similar[id].values(), default=0.0))
 
-    values = {id: weighed(id) for id in left}
+    values = {id: weighed(id) for id in by_id}
     while values:
         least = min(values, key=values.__getitem__)
         del values[least]
-        yield left[least]
+        yield by_id[least]
         for id in values:
-            if near[id].pop(least, None) is not None:
+            if similar[id].pop(least, None) is not None:
                 values[id] = weighed(id)

@@ -107,14 +107,14 @@ async def exported(lines: AsyncGenerator[str]) -> StreamingResponse:
     ]  # the arguments are checked when the first line is made
 
     async def pieces() -> AsyncIterator[str]:
-        waiting, size = ahead, 0
+        pending, size = ahead, 0
         async for line in lines:
-            waiting.append(line)
+            pending.append(line)
             size += len(line)
             if size >= SENT_AT_ONCE:
-                yield "".join(f"{line}\n" for line in waiting)
-                waiting, size = [], 0
-        yield "".join(f"{line}\n" for line in waiting)
+                yield "".join(f"{line}\n" for line in pending)
+                pending, size = [], 0
+        yield "".join(f"{line}\n" for line in pending)
 
     return StreamingResponse(pieces(), media_type=JSON_LINES, headers={"cache-control": "no-store"})
 
@@ -147,8 +147,8 @@ async def imported(request: Request, memories: Memories, **options: Any) -> Stre
     return StreamingResponse(lines(), media_type=JSON_LINES, headers={"cache-control": "no-store"})
 
 
-def _line(told: Mapping[str, Any]) -> str:
-    return json.dumps(told) + "\n"
+def _line(record: Mapping[str, Any]) -> str:
+    return json.dumps(record) + "\n"
 
 
 async def _imported(

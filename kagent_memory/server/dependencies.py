@@ -68,7 +68,7 @@ def known_id(id: str, what: str) -> str:
         raise NotFound(f"No such {what}.") from error
 
 
-def within(caller: Caller, **asked: str | None) -> dict[str, str | None]:
+def within(caller: Caller, **parts: str | None) -> dict[str, str | None]:
     """Return the requested parts of scopes, limited to what the caller is bound to.
 
     Raises:
@@ -76,7 +76,7 @@ def within(caller: Caller, **asked: str | None) -> dict[str, str | None]:
         NotFound: no scope satisfies both.
     """
     limited: dict[str, str | None] = {}
-    for name, value in asked.items():
+    for name, value in parts.items():
         bound = getattr(caller, name)
         if value == "" and name != "tenant":
             raise InvalidInput(f"{name}: must not be empty; leave it out to mean all.")
@@ -134,8 +134,8 @@ def unbound(request: Request) -> None:
         raise NotFound("Not available to a caller that is bound to a tenant or user.")
 
 
-def who(given: str, caller: Caller) -> str:
+def who(name: str, caller: Caller) -> str:
     """Return the name for the history: the one that the caller states, marked with the
     authenticated one.
     """
-    return given if caller.name == "local" else f"{given} ({caller.name})".strip()
+    return name if caller.name == "local" else f"{name} ({caller.name})".strip()

@@ -43,16 +43,16 @@ def _names(agent_name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((agent_name, agent_name.replace("-", "_"))))
 
 
-def _scopes(memories: Memories, caller: Caller, asked: Named) -> list[Scope]:
+def _scopes(memories: Memories, caller: Caller, request: Named) -> list[Scope]:
     """Return the scopes of an agent's names and a user in the caller's tenant.
 
     Raises:
         NotFound: the caller may not touch one of them.
     """
-    tenant, names = caller.tenant_or(memories.settings.tenant), _names(asked.agent_name)
-    if caller.app is not None and asked.agent_name in _names(caller.app):
+    tenant, names = caller.tenant_or(memories.settings.tenant), _names(request.agent_name)
+    if caller.app is not None and request.agent_name in _names(caller.app):
         caller = replace(caller, app=None)  # an agent is known by both of its names
-    return [caller.checked(Scope(tenant, asked.user_id, name)) for name in names]
+    return [caller.checked(Scope(tenant, request.user_id, name)) for name in names]
 
 
 async def add(memories: Memories, caller: Caller, item: Item) -> dict[str, Any]:
@@ -83,37 +83,39 @@ async def _store(memories: Memories, caller: Caller, items: Sequence[Item]) -> l
     return ids
 
 
-async def search(memories: Memories, caller: Caller, asked: Search) -> dict[str, Any]:
+async def search(memories: Memories, caller: Caller, request: Search) -> dict[str, Any]:
     """Find the nearest memories by cosine, exactly, however many memories others have."""
-    scopes = _scopes(memories, caller, asked)
+    scopes = _scopes(memories, caller, request)
     hits = [
         (cosine, memory, scope)
         for scope in scopes
         for memory, cosine in await nearest(
-            memories.store.memories, scope, asked.array, limit=asked.rows, now=memories.clock()
+            memories.store.memories, scope, request.array, limit=request.rows, now=memories.clock()
         )
     ]
     hits.sort(key=lambda hit: (-hit[0], hit[1].id))
     # as in kagent, the limit comes before the floor; but only what is returned counts
     # as delivered
-    kept = [hit for hit in hits[: asked.rows] if not asked.min_score or hit[0] >= asked.min_score]
+    returned = [
+        hit for hit in hits[: request.rows] if not request.min_score or hit[0] >= request.min_score
+    ]
     for own in scopes:
-        ids = [memory.id for _, memory, scope in kept if scope == own]
+        ids = [memory.id for _, memory, scope in returned if scope == own]
         memories.deliveries.count(own, ids)
-    return {"memories": [found(memory, cosine) for cosine, memory, _ in kept]}
+    return {"memories": [found(memory, cosine) for cosine, memory, _ in returned]}
 
 
-async def list_all(memories: Memories, caller: Caller, asked: Named) -> dict[str, Any]:
+async def list_all(memories: Memories, caller: Caller, request: Named) -> dict[str, Any]:
     """Return all memories of an agent and a user, the most delivered first."""
     rows: list[dict[str, Any]] = []
-    for scope in _scopes(memories, caller, asked):
+    for scope in _scopes(memories, caller, request):
         rows += [listed(memory) async for memory in each_memory(memories, scope)]
     return {"memories": sorted(rows, key=lambda row: -row["access_count"])}
 
 
-async def delete(memories: Memories, caller: Caller, asked: Named) -> dict[str, Any]:
+async def delete(memories: Memories, caller: Caller, request: Named) -> dict[str, Any]:
     """Erase all memories of an agent and a user, if there are any."""
-    for scope in _scopes(memories, caller, asked):
+    for scope in _scopes(memories, caller, request):
         await memories.forget(scope, everything=True, who="kagent")
     return {"status": "deleted"}
 

@@ -158,7 +158,7 @@ async def _forget(
         [id],
         who=client.who,
         token=token,
-        ask=lambda doomed: with_token(doomed, [client.scope.id.hex()], ASK),
+        ask=lambda entries: with_token(entries, [client.scope.id.hex()], ASK),
     )
 
 
@@ -250,9 +250,9 @@ async def serve_stdio(
         async with AsyncExitStack() as stack:
             with redirect_stdout(sys.stderr):
                 memories = await stack.enter_async_context(opened)
-                scope, *beside = await scopes_of(memories)
+                scope, *others = await scopes_of(memories)
             try:
-                _client.set(Client(memories, scope, beside, "mcp", end))
+                _client.set(Client(memories, scope, others, "mcp", end))
                 await SERVER.run_stdio_async()
             except* BrokenPipeError:
                 logger.info("The client hung up before its answer.")
@@ -305,8 +305,8 @@ async def serve_http(
     """Answer one request of streamable HTTP; nothing is kept between requests, so any replica can
     answer.
     """
-    scope, *beside = scopes
-    _client.set(Client(memories, scope, beside, who))
+    scope, *others = scopes
+    _client.set(Client(memories, scope, others, who))
     # `Gate` checks host and origin
     trusting = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     app = SERVER.streamable_http_app(

@@ -147,13 +147,13 @@ async def forget(request: Request, scope: PageScope, form: OwnForm) -> Response:
                 "Name at least one condition. To delete everything, use Delete all memories."
             )
         arguments = VERBS["forget"].read_texts(conditions)
-        gone = await memories.forget(scope, dry_run=is_look, who=user, **arguments)
+        forgotten = await memories.forget(scope, dry_run=is_look, who=user, **arguments)
     except KagentMemoryError as error:
         return _forget_page(request, scope, typed, **told(error))
     if not is_look:
         return to("/memories", scope, done="forget")
-    shown = await existing(memories, scope, gone[:SHOWN])
-    return _forget_page(request, scope, typed, gone=len(gone), shown=shown)
+    shown = await existing(memories, scope, forgotten[:SHOWN])
+    return _forget_page(request, scope, typed, gone=len(forgotten), shown=shown)
 
 
 def _forget_page(

@@ -30,12 +30,12 @@ _WORDS = re.compile(r"(\w+)")
 def page(request: Request, template: str, status: int = 200, **values: Any) -> Response:
     """Return a rendered template with the values that every page needs."""
     params, csrf = request.query_params, request.cookies.get(CSRF_COOKIE)
-    kept = csrf or secrets.token_urlsafe(32)
+    token = csrf or secrets.token_urlsafe(32)
     shell = {
         "caller": getattr(request.state, "caller", None),
         "has_login": request.app.state.access.required,
         "server": memories_of(request),
-        "csrf": kept,
+        "csrf": token,
         "here": request.url.path,
         "show": params.get("show", ""),
         "now": request.app.state.clock(),
@@ -45,7 +45,7 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> R
     html = environment().get_template(template).render({**shell, **values})
     answer = HTMLResponse(html, status)
     if csrf is None:
-        set_cookie(request, answer, CSRF_COOKIE, kept)
+        set_cookie(request, answer, CSRF_COOKIE, token)
     return answer
 
 
@@ -69,8 +69,8 @@ async def own_form(request: Request) -> FormData:
             gone.
     """
     form = await request.form(max_files=0, max_fields=MAX_FIELDS)
-    kept, sent = request.cookies.get(CSRF_COOKIE, "").encode(), field(form, "csrf").encode()
-    if not kept or not secrets.compare_digest(sent, kept):
+    cookie, sent = request.cookies.get(CSRF_COOKIE, "").encode(), field(form, "csrf").encode()
+    if not cookie or not secrets.compare_digest(sent, cookie):
         raise InvalidInput(
             "This form has expired or is not from this server. Reload the page and try again."
         )
@@ -129,11 +129,11 @@ def relative(at: datetime | None, now: datetime) -> str:
 
 def marked(text: str, query: str) -> Markup:
     """Mark the words of the text that begin with a word of the query."""
-    wanted = tuple(word.casefold() for word in _WORDS.findall(query) if len(word) >= 3)
+    prefixes = tuple(word.casefold() for word in _WORDS.findall(query) if len(word) >= 3)
     parts = _WORDS.split(text)  # every second one is a word
     return Markup("").join(
         Markup("<mark>{}</mark>").format(part)
-        if number % 2 and part.casefold().startswith(wanted)
+        if number % 2 and part.casefold().startswith(prefixes)
         else escape(part)
         for number, part in enumerate(parts)
     )

@@ -206,8 +206,10 @@ async def _memory_page(
     for other in (*memory.links, *memory.source_ids):
         with suppress(NotFound):  # it has expired
             related = await memories.get(scope, other)
-            said = "Facts from it" if memory.state == "source" else "Also said as"
-            linked.setdefault("Said as" if related.state == "source" else said, []).append(related)
+            relation = "Facts from it" if memory.state == "source" else "Also said as"
+            linked.setdefault("Said as" if related.state == "source" else relation, []).append(
+                related
+            )
     return page(
         request,
         "memory.html",

@@ -88,10 +88,10 @@ async def _store(memories: Memories) -> Mapping[str, str]:
     # unavailable, or a third-party store with its own schema
     if about is None or "migrations" not in about:
         return {"database": database, "migrations": database}
-    known = set(about["migrations"].split(", "))
+    applied = set(about["migrations"].split(", "))
     is_libsql = memories.location.removeprefix("kagent+").startswith("libsql")
-    wanted = migrations("libsql" if is_libsql else "postgres")
-    is_whole = all(f"{step.number} {step.name}" in known for step in wanted)
+    expected = migrations("libsql" if is_libsql else "postgres")
+    is_whole = all(f"{step.number} {step.name}" in applied for step in expected)
     return {
         "database": database,
         "migrations": OK if is_whole else "missing: run kagent-memory migrate",

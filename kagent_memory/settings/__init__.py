@@ -251,11 +251,9 @@ class MemorySettings:
 
     @model_validator(mode="before")
     @classmethod
-    def _with_policy(cls, given: Any) -> Any:
+    def _with_policy(cls, raw: Any) -> Any:
         """Add the policy's defaults to the given values."""
-        values: dict[str, Any] = dict(
-            (given.kwargs or {}) if isinstance(given, ArgsKwargs) else given
-        )
+        values: dict[str, Any] = dict((raw.kwargs or {}) if isinstance(raw, ArgsKwargs) else raw)
         return {**POLICIES.get(str(values.get("policy")), {}), **values}
 
     @classmethod
@@ -291,10 +289,10 @@ class MemorySettings:
         Raises:
             ConfigurationError: an unknown name or a value that does not fit.
         """
-        known = {field.name for field in fields(self)}
-        if unknown := sorted(set(options) - known):
+        names = {field.name for field in fields(self)}
+        if unknown := sorted(set(options) - names):
             raise ConfigurationError(
-                f"Unknown setting {', '.join(unknown)}; {_known_names(unknown[0], known)}"
+                f"Unknown setting {', '.join(unknown)}; {_known_names(unknown[0], names)}"
             )
         try:
             values = self.differences(type(self)(policy=self.policy))
@@ -326,37 +324,37 @@ def compose(
             f"settings takes MemorySettings(…), not {type(settings).__name__}."
         )
     base = settings or MemorySettings()
-    known = {field.name for field in fields(base)}
+    names = {field.name for field in fields(base)}
     named = {
         name.removeprefix(PREFIX).lower(): value
         for name, value in environ.items()
         if name.startswith(PREFIX) and settings is None
     }
     # only a warning, because Kubernetes sets variables named after services
-    for name in sorted(named.keys() - known - {"uri"}):
-        if near := get_close_matches(name, known, n=1, cutoff=NEAR):
-            wrong, right = f"{PREFIX}{name.upper()}", f"{PREFIX}{near[0].upper()}"
+    for name in sorted(named.keys() - names - {"uri"}):
+        if guesses := get_close_matches(name, names, n=1, cutoff=NEAR):
+            wrong, right = f"{PREFIX}{name.upper()}", f"{PREFIX}{guesses[0].upper()}"
             logger.warning("%s has no effect; did you mean %s?", wrong, right)
     bare, _, query = _checked(_default_uri(environ) if uri is None else uri).partition("?")
     pairs = parse_qsl(query, keep_blank_values=True)
-    given = dict(pairs)
-    for secret in SECRETS & given.keys():
+    parameters = dict(pairs)
+    for secret in SECRETS & parameters.keys():
         raise ConfigurationError(
             f"{secret} does not belong in a URI, which is logged and shown; set "
             f"KAGENT_MEMORY_{secret.upper()}."
         )
-    others = [pair for pair in pairs if pair[0] not in known]
+    others = [pair for pair in pairs if pair[0] not in names]
     allowed = ("authToken",) if _is_libsql_server(bare) else ()
     for name, _ in others:
         if name not in allowed and not bare.removeprefix("kagent+").startswith("postgres"):
             raise ConfigurationError(
-                f"Unknown query parameter {name!r}; {_known_names(name, known)}"
+                f"Unknown query parameter {name!r}; {_known_names(name, names)}"
             )
     if others:
         bare = f"{bare}?{urlencode(others, quote_via=quote)}"
     # in one step, so that an explicit value from any source wins over a policy from another
-    stated = {name: value for name, value in {**named, **given}.items() if name in known}
-    return bare, base.updated({**stated, **options})
+    explicit = {name: value for name, value in {**named, **parameters}.items() if name in names}
+    return bare, base.updated({**explicit, **options})
 
 
 def scheme_of(uri: str) -> str:
@@ -438,10 +436,10 @@ def _is_libsql_server(uri: str) -> bool:
     return bool(parts.netloc) and parts.scheme in ("libsql", "libsql+http", "libsql+https")
 
 
-def _known_names(wrong: str, known: Iterable[str]) -> str:
+def _known_names(wrong: str, names: Iterable[str]) -> str:
     """Return a suggestion for an unknown name, or the known ones."""
-    near = get_close_matches(wrong, known, n=1, cutoff=NEAR)
-    return f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}."
+    guesses = get_close_matches(wrong, names, n=1, cutoff=NEAR)
+    return f"did you mean {guesses[0]}?" if guesses else f"known: {', '.join(sorted(names))}."
 
 
 def _default_uri(environ: Mapping[str, str]) -> str:

@@ -121,5 +121,5 @@ def _read(kind: type[Block], value: object) -> Block:
     try:
         return kind.model_validate(value)
     except ValidationError as error:
-        what = ": ".join(filter(None, faults(error)[0]))
-        raise ConfigurationError(f"Invalid configuration of kagent: {what}.") from error
+        fault = ": ".join(filter(None, faults(error)[0]))
+        raise ConfigurationError(f"Invalid configuration of kagent: {fault}.") from error

@@ -68,8 +68,8 @@ class ScriptedModel(BaseLlm):
             ModelError: no step remains.
         """
         contents = [content.model_copy(deep=True) for content in llm_request.contents]
-        seen = {"contents": contents, "config": llm_request.config.model_copy(deep=True)}
-        self.requests.append(llm_request.model_copy(update=seen))
+        copies = {"contents": contents, "config": llm_request.config.model_copy(deep=True)}
+        self.requests.append(llm_request.model_copy(update=copies))
         if not self.steps and self.afterwards is None:
             raise ModelError(
                 f"The script of the model is at its end, and request {len(self.requests)} came."
@@ -79,8 +79,8 @@ class ScriptedModel(BaseLlm):
             step = step(llm_request)
         if isinstance(step, BaseException):
             raise step
-        each = [step] if isinstance(step, (str, types.Part)) else step
-        parts = [types.Part(text=part) if isinstance(part, str) else part for part in each]
+        answers = [step] if isinstance(step, (str, types.Part)) else step
+        parts = [types.Part(text=part) if isinstance(part, str) else part for part in answers]
         # ADK warns at every answer without it
         usage = types.GenerateContentResponseUsageMetadata(
             prompt_token_count=0, candidates_token_count=0
@@ -92,18 +92,18 @@ class ScriptedModel(BaseLlm):
 def _rehearsed(request: LlmRequest) -> str | types.Part:
     """Reply to the last content, or to the request that a tool's answer belongs to."""
     parts = [content.parts or [] for content in request.contents]
-    texts = [" ".join(part.text for part in each if part.text) for each in parts]
-    said = next(filter(None, reversed(texts)), "")
-    wish = said.partition("remember that ")[2]
-    corrected = said.partition("remember instead that ")[2]
+    texts = [" ".join(part.text for part in group if part.text) for group in parts]
+    prompt = next(filter(None, reversed(texts)), "")
+    wish = prompt.partition("remember that ")[2]
+    corrected = prompt.partition("remember instead that ")[2]
     answers = [part.function_response.response for part in parts[-1] if part.function_response]
     if not answers:
         if wish:
             return call("save_memory", content=wish)
-        if "tea" in said and said.endswith("?") and "oolong" in " ".join(texts[:-1]):
+        if "tea" in prompt and prompt.endswith("?") and "oolong" in " ".join(texts[:-1]):
             return "Oolong: I found it in what was prefetched for this turn."
-        asks = corrected or said.endswith("?")
-        return call("load_memory", query=corrected or said) if asks else "I see."
+        asks = corrected or prompt.endswith("?")
+        return call("load_memory", query=corrected or prompt) if asks else "I see."
     answer = answers[0] or {}
     memories = answer.get("memories")
     if memories and corrected:
@@ -157,9 +157,12 @@ class Chat:
         if not self.session_id:
             session = await self.sessions.create_session(app_name=self.app, user_id=self.user)
             self.session_id = session.id
-        said = types.Content(role="user", parts=[types.Part(text=text)])
+        message = types.Content(role="user", parts=[types.Part(text=text)])
         run = self.runner.run_async(
-            user_id=self.user, session_id=self.session_id, new_message=said, run_config=run_config
+            user_id=self.user,
+            session_id=self.session_id,
+            new_message=message,
+            run_config=run_config,
         )
         return [event async for event in run]
 

@@ -46,8 +46,8 @@ class TakenContract(ContractPart):
             ([("s", "e2")], {"e1", "e2"}),
             ([("s", SESSION_END), ("s", "e3")], {SESSION_END, "e1", "e2"}),
         )
-        for taken, expected in steps:
-            await home.apply(taken=taken)
+        for events, expected in steps:
+            await home.apply(taken=events)
             assert await home.taken("s", SESSION_END, "e1", "e2") == expected
         assert await home.taken("other", SESSION_END) == frozenset()
 
@@ -56,8 +56,8 @@ class TakenContract(ContractPart):
         own session; the rest of a batch is added.
         """
         space = await home.space()
-        [gone] = await home.write("The secret.", session_id="s", event_ids=("e1", "e2"))
-        await home.forget(gone.id)
+        [secret] = await home.write("The secret.", session_id="s", event_ids=("e1", "e2"))
+        await home.forget(secret.id)
         assert await home.taken("elsewhere", "e1", "e2", "e3") == {"e1", "e2"}
         memories = [
             a_memory("secretly told", session_id="t", event_ids=("e2",)),
@@ -99,15 +99,15 @@ class TakenContract(ContractPart):
         """A blocked event updates and supersedes nothing, but a merge of memories that were kept
         goes through.
         """
-        gone, kept, old = (
+        gone, current, old = (
             a_memory(text, event_ids=("e",) if text != "Rome" else ())
             for text in ("a", "tea", "Rome")
         )
-        await home.add(gone, kept, old)
+        await home.add(gone, current, old)
         await home.forget(gone.id)
-        new, whole = a_memory("Oslo"), a_memory("tea in Rome", event_ids=("e",))
+        new, merged = a_memory("Oslo"), a_memory("tea in Rome", event_ids=("e",))
         changes = [
-            changing(kept, "update", content="tea, and the secret"),
+            changing(current, "update", content="tea, and the secret"),
             *adding(new),
             superseding(old, new),
         ]
@@ -116,21 +116,23 @@ class TakenContract(ContractPart):
         )
         assert applied == (None, None, None)
         assert sorted(await home.contents()) == ["Rome", "tea"]
-        parts = [superseding(memory, whole, "merge", group="h") for memory in (kept, old)]
-        await home.apply(replace(adding(whole)[0], event_ids=("e",), group="h"), *parts)
+        parts = [superseding(memory, merged, "merge", group="h") for memory in (current, old)]
+        await home.apply(replace(adding(merged)[0], event_ids=("e",), group="h"), *parts)
         assert await home.contents() == ["tea in Rome"]
 
 
 async def assert_gone(home: ScopedStore, *ids: str) -> None:
     """Assert that no method of the store returns these memories any more."""
     assert await home.visible(*ids, superseded=True) == set()
-    kept = {memory.id for memory in await home.listed(filter=Filter(superseded=True), limit=1000)}
+    remaining = {
+        memory.id for memory in await home.listed(filter=Filter(superseded=True), limit=1000)
+    }
     for space in await home.store.memories.spaces.all():
-        kept |= {
+        remaining |= {
             *await home.unembedded(space.number),
             *(id for id, _ in await home.nearest(space.number, 1, 1)),
         }
-    assert kept.isdisjoint(ids)
+    assert remaining.isdisjoint(ids)
     assert await home.features(*ids) == {}
     for id in ids:
         assert list(await home.store.memories.history(home.scope, id)) == []
@@ -144,18 +146,18 @@ class ForgetContract(ContractPart):
         version.
         """
         space = await home.space()
-        secret, kept = await home.write("zebra secret", "zebra kept", session_id="s")
+        secret, plain = await home.write("zebra secret", "zebra kept", session_id="s")
         edited = await home.change(secret, content="zebra secret again")
-        await home.embed(space, {secret.id: (1, 0), kept.id: (0, 1)})
+        await home.embed(space, {secret.id: (1, 0), plain.id: (0, 1)})
         version = await home.version()
         assert await home.forget(edited.id, "unknown", secret.id) == (secret.id,)
         await assert_gone(home, secret.id)
         matches = await home.text("zebra", "secret")
-        assert (matches.documents, set(matches.matches)) == (1, {kept.id})
-        assert await home.nearest(space, 1, 0) == [(kept.id, 0.0)]
-        vectors = await home.store.memories.vectors(home.scope, space, [secret.id, kept.id])
-        assert [*vectors] == [kept.id]
-        assert list(await home.features(kept.id, reach=5)) == [kept.id]
+        assert (matches.documents, set(matches.matches)) == (1, {plain.id})
+        assert await home.nearest(space, 1, 0) == [(plain.id, 0.0)]
+        vectors = await home.store.memories.vectors(home.scope, space, [secret.id, plain.id])
+        assert [*vectors] == [plain.id]
+        assert list(await home.features(plain.id, reach=5)) == [plain.id]
         assert await home.version() > version
         assert await home.forget(secret.id) == ()
 
@@ -195,14 +197,14 @@ class ForgetContract(ContractPart):
         """Forgetting a session removes its memories, expired ones too, and its jobs; other sessions
         keep theirs.
         """
-        gone = await home.write("one", "two", session_id="s", ttl_days=1)
-        [kept], [bare] = await home.write("three", session_id="t"), await home.write("four")
+        short_lived = await home.write("one", "two", session_id="s", ttl_days=1)
+        [longer], [bare] = await home.write("three", session_id="t"), await home.write("four")
         stays = await home.enqueue(session_id="t", payload={"text": "queued three"})
         await home.enqueue(session_id="s", payload={"text": "queued one"})
         later = home.at(home.now + DAY)
-        assert set(await later.forget(session_id="s")) == {memory.id for memory in gone}
-        await assert_gone(home, *(memory.id for memory in gone))
-        assert await home.visible(kept.id, bare.id) == {kept.id, bare.id}
+        assert set(await later.forget(session_id="s")) == {memory.id for memory in short_lived}
+        await assert_gone(home, *(memory.id for memory in short_lived))
+        assert await home.visible(longer.id, bare.id) == {longer.id, bare.id}
         assert [job.id for job in await home.jobs()] == [stays.id]
 
     async def test_everything_leaves_only_what_holds_it_back(self, home: ScopedStore) -> None:
@@ -241,10 +243,10 @@ class ForgetContract(ContractPart):
     async def test_what_a_merge_made_of_it_goes_with_it(self, home: ScopedStore) -> None:
         """A memory merged from a forgotten one goes too, because it repeats its text."""
         part, _ = await home.write("likes tea", "likes cake")
-        whole = a_memory("likes tea and cake")
-        await home.apply(*adding(whole), superseding(part, whole, "merge"))
-        assert set(await home.forget(part.id)) >= {part.id, whole.id}
-        await assert_gone(home, part.id, whole.id)
+        merged = a_memory("likes tea and cake")
+        await home.apply(*adding(merged), superseding(part, merged, "merge"))
+        assert set(await home.forget(part.id)) >= {part.id, merged.id}
+        await assert_gone(home, part.id, merged.id)
         assert await home.contents() == ["likes cake"]
 
     async def test_history_that_said_the_same_goes_with_it(self, home: ScopedStore) -> None:

@@ -57,14 +57,14 @@ class KeepingContract(ContractPart):
         assert set(await home.contents()) == days.keys()
         done = await prune(now=end, popular_after=10)
         assert done == expected
-        gone = {(item.scope, item.memory_id, item.reason) for item in done.gone}
+        deleted = {(item.scope, item.memory_id, item.reason) for item in done.gone}
         unpopular = ids.pop("unpopular")
-        assert gone == {(home.scope, unpopular, "expired"), (other.scope, theirs.id, "expired")}
+        assert deleted == {(home.scope, unpopular, "expired"), (other.scope, theirs.id, "expired")}
         assert await prune(now=end, popular_after=10) == Pruned()
         assert await home.visible(unpopular, *ids.values()) == {*ids.values()}
-        kept = await home.get(ids["popular"])
-        assert (kept.expires_at, kept.usage.delivered) == (end + 7 * DAY, 0)
-        assert kept.usage.delivered_total == 10
+        popular = await home.get(ids["popular"])
+        assert (popular.expires_at, popular.usage.delivered) == (end + 7 * DAY, 0)
+        assert popular.usage.delivered_total == 10
         assert (await home.get(ids["living"])).expires_at == home.now + 30 * DAY
         assert await other.contents() == []
 
@@ -82,11 +82,11 @@ class KeepingContract(ContractPart):
         await home.apply(superseding(past, third))
         later, version = home.at(home.now + DAY), await home.version()
         hidden = [pinned.id, past.id, expired.id, new_id(), "unknown"]
-        wanted = [*hidden, first.id, first.id, second.id, third.id]
-        for keep, gone in ((9, ()), (2, (first.id, second.id)), (2, ())):
+        ids_asked = [*hidden, first.id, first.id, second.id, third.id]
+        for keep, evicted in ((9, ()), (2, (first.id, second.id)), (2, ())):
             for dry_run in (True, False):
                 options: dict[str, Any] = {"keep": keep, "now": later.now, "dry_run": dry_run}
-                assert await evict(home.scope, wanted, **options) == gone
+                assert await evict(home.scope, ids_asked, **options) == evicted
         assert await home.version() > version
         assert set(await later.contents()) == {"c", "p"}
         assert await other.contents() == ["theirs"]
@@ -140,8 +140,8 @@ class KeepingContract(ContractPart):
         }
         scopes = [Scope(tenant, user, app) for tenant, app, user in sorted(parts)]
         for number, scope in enumerate(scopes):
-            there = home.elsewhere(scope)
-            await (there.enqueue() if number % 2 else there.write("here"))
+            elsewhere = home.elsewhere(scope)
+            await (elsewhere.enqueue() if number % 2 else elsewhere.write("here"))
         emptied = home.elsewhere()
         await emptied.write("gone")
         await emptied.forget(everything=True)
@@ -239,10 +239,10 @@ class ConcurrencyContract(ContractPart):
         now = home.now + SECOND
         if await is_refused(home.store.memories.evict(home.scope, [], keep=99, now=now)):
             return
-        gone = await asyncio.gather(
+        answers = await asyncio.gather(
             *(home.store.memories.evict(home.scope, order, keep=25, now=now) for order in orders)
         )
-        assert sorted(len(some) for some in gone) == [0, 0, 0, 15]
+        assert sorted(len(some) for some in answers) == [0, 0, 0, 15]
         assert len(await home.contents(limit=99)) == 25
 
 
@@ -304,9 +304,9 @@ class InputContract(ContractPart):
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             await home.write(f"after {attempt}")
-            seen = await home.contents(limit=1000)
-            assert sum(content.startswith(f"{attempt}-") for content in seen) in (0, 100)
-            assert f"after {attempt}" in seen
+            contents = await home.contents(limit=1000)
+            assert sum(content.startswith(f"{attempt}-") for content in contents) in (0, 100)
+            assert f"after {attempt}" in contents
 
     async def test_cancelled_reads_leave_the_store_usable(self, home: ScopedStore) -> None:
         """Sixty cancelled searches and lists leave the store usable."""

@@ -89,13 +89,13 @@ class PagingContract(ContractPart):
         expected = in_order(await a_shelf(home), order)
         first = await home.store.memories.list(home.scope, order=order, limit=4, now=NOW)
         assert [memory.id for memory in first.memories] == expected[:4]
-        gone = {expected[1], expected[3], expected[5]}
-        await home.forget(*sorted(gone))
+        hidden = {expected[1], expected[3], expected[5]}
+        await home.forget(*sorted(hidden))
         newer = [a_memory(f"new {n}", created_at=NOW + n * SECOND) for n in range(6)]
         await home.add(*newer)
         rest = [id for page in await pages(home, 3, first.cursor, order=order) for id in page]
         assert [id for id in rest if id in expected] == [
-            id for id in expected[4:] if id not in gone
+            id for id in expected[4:] if id not in hidden
         ]
         assert rest == in_order([await home.get(id) for id in rest], order)
         assert len(rest) == len(set(rest))
@@ -143,23 +143,23 @@ class PagingContract(ContractPart):
         )
         ids = {name: memory.id for name, memory in memories.items()}
         rows = {ids[name]: (1.0, float(place)) for place, name in enumerate(ids)}
-        last, end, seen = (
+        last, end, listed = (
             home.at(NOW + DAY - SECOND),
             home.at(NOW + DAY),
             {ids["kept"], ids["pinned"]},
         )
 
-        assert await last.visible(*ids.values()) == seen | {ids["expired"]}
-        assert await end.visible(*ids.values()) == seen
-        assert {*await end.unembedded(space)} == seen | {ids["short_term"]}
-        assert await end.visible(*ids.values(), superseded=True) >= seen | {ids["superseded"]}
+        assert await last.visible(*ids.values()) == listed | {ids["expired"]}
+        assert await end.visible(*ids.values()) == listed
+        assert {*await end.unembedded(space)} == listed | {ids["short_term"]}
+        assert await end.visible(*ids.values(), superseded=True) >= listed | {ids["superseded"]}
         await home.embed(space, rows)
-        for filter, expected in ((EVERYTHING, seen), (Filter(tags=("x",)), {ids["pinned"]})):
+        for filter, expected in ((EVERYTHING, listed), (Filter(tags=("x",)), {ids["pinned"]})):
             matches = await end.text("zebra", filter=filter)
             assert (matches.documents, set(matches.matches)) == (len(expected), expected)
             assert {id for id, _ in await end.nearest(space, 1, 0, filter=filter)} == expected
             assert {memory.id for memory in await end.listed(filter=filter)} == expected
-        assert set(await end.features(*ids.values(), reach=9)) == seen
+        assert set(await end.features(*ids.values(), reach=9)) == listed
         stats = await end.stats()
         assert (stats.visible, stats.pinned, stats.expired) == (2, 1, 1)
         await end.change(await end.get(ids["pinned"]), "pin", pinned=False)
@@ -168,7 +168,7 @@ class PagingContract(ContractPart):
     async def test_get_gives_the_known_ones_among_any_ids(self, home: ScopedStore) -> None:
         """`get` skips unknown ids, thousands of them, and texts that are no id."""
         _, memory = await home.write("one", "two")
-        asked = [
+        questions = [
             new_id(),
             "not a uuid",
             "",
@@ -176,7 +176,7 @@ class PagingContract(ContractPart):
             memory.id,
             *(new_id() for _ in range(3_000)),
         ]
-        assert await home.visible(*asked) == {memory.id}
+        assert await home.visible(*questions) == {memory.id}
         assert await home.visible() == set()
 
 
@@ -219,9 +219,9 @@ FILTERS = (
 )
 
 
-def passes(memory: Memory, wanted: Filter) -> bool:
+def passes(memory: Memory, filter: Filter) -> bool:
     """Return True if a list with this filter returns the memory."""
-    return is_visible(memory, NOW, wanted.superseded) and matches_filter(wanted, memory)
+    return is_visible(memory, NOW, filter.superseded) and matches_filter(filter, memory)
 
 
 def a_crowd() -> list[Memory]:
@@ -254,20 +254,20 @@ class FilterContract(ContractPart):
         crowd, space = a_crowd(), await home.space()
         rows = {memory.id: vector(1, number) for number, memory in enumerate(crowd)}
         await home.apply(*adding(*crowd), vectors=rows, space_number=space)
-        for wanted in FILTERS:
-            expected = [memory for memory in crowd if passes(memory, wanted)]
+        for filter in FILTERS:
+            expected = [memory for memory in crowd if passes(memory, filter)]
             ids = {memory.id for memory in expected}
-            assert {memory.id for memory in await home.listed(filter=wanted, limit=99)} == ids, (
-                wanted
+            assert {memory.id for memory in await home.listed(filter=filter, limit=99)} == ids, (
+                filter
             )
-            view = await home.view(wanted)
+            view = await home.view(filter)
             assert_found(view, expected, ["zebra", "7"], 99)
-            [near] = await view.nearest(space, [vector(1, 1)], limit=99)
-            assert {id for id, _ in near} == ids, wanted
+            [nearest] = await view.nearest(space, [vector(1, 1)], limit=99)
+            assert {id for id, _ in nearest} == ids, filter
             for limit in (1, 3):
                 assert (
-                    await home.nearest(space, 1, 1, limit=limit, filter=wanted) == near[:limit]
-                ), wanted
+                    await home.nearest(space, 1, 1, limit=limit, filter=filter) == nearest[:limit]
+                ), filter
 
     async def test_metadata_is_compared_as_json(self, home: ScopedStore) -> None:
         """Metadata is compared as JSON: true is not 1, null is not absent, and a list or object

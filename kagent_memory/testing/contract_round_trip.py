@@ -40,9 +40,9 @@ zones = st.sampled_from([UTC, timezone(timedelta(hours=5, minutes=45))])
 times = st.datetimes(datetime(100, 1, 1), datetime(9000, 1, 1), timezones=zones)  # noqa: DTZ001
 
 
-def same_json(one: Any, other: Any) -> bool:
+def same_json(value: Any, other: Any) -> bool:
     """Return True if two JSON values are equal: true is not 1, but 1 is 1.0."""
-    return _exact(one) == _exact(other)
+    return _exact(value) == _exact(other)
 
 
 def _exact(value: Any) -> Any:
@@ -118,9 +118,9 @@ class RoundTripContract(ContractPart):
         stored = await home.get(memory.id)
         assert replace(stored, metadata=metadata) == memory
         assert same_json(dict(stored.metadata), metadata), stored
-        for kept in (stored.created_at, stored.happened_at, stored.valid_from):
-            assert kept is not None
-            assert kept.utcoffset() == timedelta(0)
+        for time in (stored.created_at, stored.happened_at, stored.valid_from):
+            assert time is not None
+            assert time.utcoffset() == timedelta(0)
 
     @examples
     @given(importance=st.floats(0, 1))
@@ -179,8 +179,8 @@ class RoundTripContract(ContractPart):
                 Filter(tags=(text,), topics=(text,)),
                 Filter(session_id=text),
             )
-            for wanted in filters:
-                assert await home.contents(filter=wanted) == [text], wanted
+            for filter in filters:
+                assert await home.contents(filter=filter) == [text], filter
 
     async def test_a_very_long_text_is_kept_and_found(self, home: ScopedStore) -> None:
         """A long text comes back whole and is found by its last word and by hundreds of words at
@@ -189,8 +189,8 @@ class RoundTripContract(ContractPart):
         words = " ".join(f"word{number}" for number in range(800))
         [memory] = await home.write(f"{words} {'x' * 100_000}")
         assert len(memory.content) > 100_000
-        for asked in ("word799", words):
-            assert memory.id in (await home.text(*query_terms(asked), limit=1)).matches
+        for query in ("word799", words):
+            assert memory.id in (await home.text(*query_terms(query), limit=1)).matches
 
     async def test_a_session_keeps_its_order(self, home: ScopedStore) -> None:
         """Positions in a session increase over several calls; without a session there is no

@@ -128,8 +128,8 @@ class TextSearchContract(ContractPart):
         )
         await home.write(*(f"other {n}" for n in range(6)), session_id="t")
         [alone] = await home.write("alone")
-        near = await home.features(turns[2].id, alone.id, reach=2)
-        assert sorted(near) == sorted([*(turn.id for turn in turns[:5]), alone.id])
+        features = await home.features(turns[2].id, alone.id, reach=2)
+        assert sorted(features) == sorted([*(turn.id for turn in turns[:5]), alone.id])
         place = (await home.features(turns[2].id))[turns[2].id]
         assert (place["position"], place["author"]) == (2, "ann")
         times = ticks(NOW, NONE), ticks(turns[2].created_at, NONE)
@@ -210,17 +210,17 @@ class VectorSearchContract(ContractPart):
         """Scopes with a visible memory without a vector are listed in order; forgotten memories do
         not count.
         """
-        whole, part, gone, other, empty = scopes = [home.elsewhere() for _ in range(5)]
+        whole, part, erased, other, empty = scopes = [home.elsewhere() for _ in range(5)]
         space = await home.space(3)
-        for scope, embedded in ((whole, 2), (part, 1), (gone, 1), (other, 0)):
+        for scope, embedded in ((whole, 2), (part, 1), (erased, 1), (other, 0)):
             memories = await scope.write("tea", "cocoa")
             await scope.embed(space, {memory.id: (1, 0, 0) for memory in memories[:embedded]})
-        await gone.forget(*await gone.unembedded(space))
+        await erased.forget(*await erased.unembedded(space))
         for some, expected in ((scopes, [part, other]), ([whole, empty], []), ([], [])):
-            lacking = await home.store.memories.lacking_vectors(
+            counts = await home.store.memories.lacking_vectors(
                 [part.scope for part in some], space, now=home.now
             )
-            assert list(lacking) == sorted(
+            assert list(counts) == sorted(
                 (part.scope for part in expected), key=lambda scope: scope.user
             )
 
@@ -249,14 +249,14 @@ class VectorSearchContract(ContractPart):
         for bad in ((1,), (1, 2, 3, 4), (), (0, 0, 0), (float("nan"), 1, 1), (float("inf"), 1, 1)):
             with pytest.raises(InvalidInput):
                 await (await home.view()).nearest(space, [vector(1, 0, 0), vector(*bad)], limit=9)
-        for asked in (
+        for query in (
             home.nearest(77, 1, 0, 0),
             home.unembedded(77),
             home.store.memories.vectors(home.scope, 77, []),
             home.store.memories.lacking_vectors([home.scope], 77, now=home.now),
         ):
             with pytest.raises(InvalidInput):
-                await asked
+                await query
 
     @pytest.mark.parametrize(
         ("dimensions", "size"),
@@ -278,11 +278,11 @@ class VectorSearchContract(ContractPart):
             [hits] = await (await home.view()).nearest(space, [sized], limit=limit)
             expected = [cosine for _, cosine in nearest(exact, query, limit)]
             # another size has digits that half precision does not keep
-            near = 2e-6 if math.frexp(size)[0] == 0.5 else 1e-3
-            assert [cosine for _, cosine in hits] == pytest.approx(expected, abs=near)
-        [gone] = await home.forget(next(iter(vectors)))
+            tolerance = 2e-6 if math.frexp(size)[0] == 0.5 else 1e-3
+            assert [cosine for _, cosine in hits] == pytest.approx(expected, abs=tolerance)
+        [forgotten] = await home.forget(next(iter(vectors)))
         [hits] = await (await home.view()).nearest(space, [rows[1] * size], limit=99)
-        assert {id for id, _ in hits} == set(vectors) - {gone}
+        assert {id for id, _ in hits} == set(vectors) - {forgotten}
 
     async def test_an_embedding_space_is_made_once(self, home: ScopedStore) -> None:
         """An embedding space is created once for a name and width, however many callers ask at
@@ -293,11 +293,15 @@ class VectorSearchContract(ContractPart):
         made = await asyncio.gather(*(add(*key) for key in (*named, *named)))
         numbers = [space.number for space in made]
         assert numbers[:3] == numbers[3:]
-        kept = {
-            each.number: (each.name, each.dimensions, each.probe is None or each.probe.tolist())
-            for each in await home.store.memories.spaces.all()
+        spaces = {
+            space.number: (
+                space.name,
+                space.dimensions,
+                space.probe is None or space.probe.tolist(),
+            )
+            for space in await home.store.memories.spaces.all()
         }
-        assert kept == {
+        assert spaces == {
             numbers[0]: ("hash", 3, [1, 2, 3]),
             numbers[1]: ("hash", 4, True),
             numbers[2]: (named[2][0], 3, True),

@@ -39,7 +39,7 @@ async def bad_batches(
             {"metadata": {bad: 1}},
         ]
         memories.append({"tags": (bad,)})
-    fresh = a_memory("with a vector")
+    memory = a_memory("with a vector")
     return [
         ({"changes": [changing(a_memory("nowhere"))]}, NotFound),
         ({"changes": [changing(replace(stored, revision=4))]}, Conflict),
@@ -55,8 +55,8 @@ async def bad_batches(
         *(
             (
                 {
-                    "changes": adding(fresh),
-                    "vectors": {fresh.id: vector(*row)},
+                    "changes": adding(memory),
+                    "vectors": {memory.id: vector(*row)},
                     "space_number": space,
                 },
                 InvalidInput,
@@ -131,15 +131,15 @@ class ApplyContract(ContractPart):
         """A quarantined duplicate leaves the existing memory unchanged and never hides a trusted
         one.
         """
-        [known] = await home.write("Ann likes tea")
+        [stored] = await home.write("Ann likes tea")
         poison = a_memory("Ann likes tea", metadata={"a": 1}, pinned=True, state="quarantined")
-        assert await home.add(poison) == (known.id,)
-        assert await home.get(known.id) == known
-        waiting, again = (a_memory("Ann likes coffee", state="quarantined") for _ in range(2))
-        assert await home.add(waiting) == await home.add(again) == (waiting.id,)
+        assert await home.add(poison) == (stored.id,)
+        assert await home.get(stored.id) == stored
+        quarantined, again = (a_memory("Ann likes coffee", state="quarantined") for _ in range(2))
+        assert await home.add(quarantined) == await home.add(again) == (quarantined.id,)
         trusted = a_memory("Ann likes coffee")
         assert await home.add(trusted) == (trusted.id,)
-        assert await home.visible(waiting.id, trusted.id) == {trusted.id}
+        assert await home.visible(quarantined.id, trusted.id) == {trusted.id}
         stats = await home.stats()
         assert (stats.visible, stats.superseded, stats.quarantined) == (2, 0, 1)
 
@@ -206,14 +206,14 @@ class ApplyContract(ContractPart):
         dropped.
         """
         space, double = await home.space(), a_memory("the same")
-        first, gone = await home.write("the same", "gone by then")
+        first, forgotten = await home.write("the same", "gone by then")
         applied = await home.apply(
             *adding(double), vectors={double.id: vector(0, 1)}, space_number=space
         )
         assert applied == (first.id,)
-        await home.forget(gone.id)
-        await home.embed(space, {gone.id: (0, 1)})
-        assert await home.add(gone, explicit=True) == (gone.id,)
+        await home.forget(forgotten.id)
+        await home.embed(space, {forgotten.id: (0, 1)})
+        assert await home.add(forgotten, explicit=True) == (forgotten.id,)
         assert await home.nearest(space, 0, 1) == [(first.id, 1.0)]
 
     async def test_a_superseded_text_may_be_added_anew(self, home: ScopedStore) -> None:

@@ -140,15 +140,15 @@ def superseding(memory: Memory, by: Memory, kind: Any = "supersede", **values: A
 
 def found_by(view: View, terms: Sequence[str], limit: int) -> Any:
     """Return the result of `View.text` with matches by id: length and term counts."""
-    found = view.text(terms, limit=limit)
-    rows, held, lengths, counts = found.matches
+    answer = view.text(terms, limit=limit)
+    rows, row_terms, lengths, counts = answer.matches
     matches = {
-        id: (length, {term: count for term, count in zip(held, row, strict=True) if count})
+        id: (length, {term: count for term, count in zip(row_terms, row, strict=True) if count})
         for id, length, row in zip(
             view.index.ids_of(rows), lengths.tolist(), counts.tolist(), strict=True
         )
     }
-    return replace(found, matches=matches)
+    return replace(answer, matches=matches)
 
 
 def features_of(view: View, ids: Sequence[str], reach: int) -> dict[str, dict[str, Any]]:
@@ -200,9 +200,9 @@ class ScopedStore:
         await self.apply(change)
         return change.memory
 
-    async def forget(self, *ids: str, **what: Any) -> tuple[str, ...]:
+    async def forget(self, *ids: str, **conditions: Any) -> tuple[str, ...]:
         """Forget memories by ids or by other conditions."""
-        return await self.store.forget(self.scope, Erasure(ids=ids, now=self.now, **what))
+        return await self.store.forget(self.scope, Erasure(ids=ids, now=self.now, **conditions))
 
     async def deliver(self, *ids: str, times: int = 1) -> None:
         """Count deliveries of these memories."""
@@ -262,8 +262,8 @@ class ScopedStore:
     async def unembedded(self, space: int, *, limit: int = 99) -> list[str]:
         """Return the ids of memories without a vector."""
         query = MemoryQuery(lacking=space, order="oldest", limit=limit, now=self.now)
-        lacking = await self.store.memories.select(self.scope, query)
-        return [memory.id for memory in lacking]
+        memories = await self.store.memories.select(self.scope, query)
+        return [memory.id for memory in memories]
 
     async def taken(self, session_id: str, *events: str) -> frozenset[str]:
         """Return the events among these that were ingested."""

@@ -40,11 +40,11 @@ def escaped(text: str, *, one_line: bool = False) -> str:
     """
     unified = _LINE_BREAK.sub("\n", text)
     plain = "".join(map(_printed, unified)).translate(_ANGLES)
-    seen = _seen(plain)
+    normalised = _seen(plain)
     for form, signs in _FORMS:
-        if matches := list(form.finditer(seen)):
+        if matches := list(form.finditer(normalised)):
             plain = _without(plain, matches, signs)
-            seen = _seen(plain)
+            normalised = _seen(plain)
     lines = [" ".join(line.split()) if one_line else line.rstrip() for line in plain.split("\n")]
     return (
         LINE_BREAK.join(line for line in lines if line)
@@ -118,8 +118,8 @@ def _one_of(words: Iterable[str]) -> str:
     spelled = {
         form for word in words for form in (word, word.capitalize(), word.upper())
     }  # "Д" looks like "A", "д" not
-    known = {_seen(word).lower() for word in spelled}
-    return "|".join(sorted(known, key=len, reverse=True)).replace(" ", "[ _]?")
+    normalised = {_seen(word).lower() for word in spelled}
+    return "|".join(sorted(normalised, key=len, reverse=True)).replace(" ", "[ _]?")
 
 
 _ROLES = table("roles")

@@ -49,8 +49,8 @@ def without_fenced(text: str) -> tuple[str, tuple[str, ...]]:
     blocks: list[str] = []
     *closed, rest = text.split(CLOSING)
     for before in closed:
-        said, opened, block = before.partition(OPENING)
-        spoken.append(said if opened else before + CLOSING)
+        outside, opened, block = before.partition(OPENING)
+        spoken.append(outside if opened else before + CLOSING)
         blocks += [block] if opened else []
     lines = tuple(line.strip() for block in blocks for line in block.split("\n") if line.strip())
     return ("".join((*spoken, rest)).strip() if blocks else text), lines
