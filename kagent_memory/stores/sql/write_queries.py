@@ -42,7 +42,7 @@ async def apply(session: Transaction, batch: Batch, *, now: datetime) -> Applied
         )
     plan = Plan(
         batch,
-        {row["id"]: session.codec.memory(row) for row in read["met_memories"]},
+        {row["id"]: session.codec.memory(row) for row in read["stored_memories"]},
         stones={(row["kind"], row["key"]) for row in read["tombstoned"]},
         salt=salt,
         positions={row["session_id"]: row["position"] for row in read["next_positions"]},
@@ -63,6 +63,7 @@ async def _read(session: Transaction, batch: Batch, salt: bytes) -> Mapping[str,
     The caller holds the scope's lock.
     """
     memories = [change.memory for change in batch.changes]
+    added = {change.memory.id for change in batch.changes if change.kind == "add"}
     named = {*batch.vectors, *batch.reinforced, *(memory.id for memory in memories)}
     matched = {batch.texts.identity(memory) for memory in memories if memory.state in MATCHED}
     sessions = {change.memory.session_id for change in batch.changes if change.kind == "add"}
@@ -73,7 +74,8 @@ async def _read(session: Transaction, batch: Batch, salt: bytes) -> Mapping[str,
             stones |= {("event", event) for event in (*change.event_ids, *memory.event_ids)}
             stones.add(("text", codec.forgotten_key(salt, memory.session_id, memory.content)))
     queries: dict[str, dict[str, Any]] = {
-        "met_memories": {"ids": known(named), "hashes": session.codec.hashes([*matched])},
+        "stored_memories": {"ids": known(named - added)},
+        "met_memories": {"ids": known(added), "hashes": session.codec.hashes([*matched])},
         "next_positions": {"session_ids": [id for id in sessions if id is not None]},
         "taken_pairs": lists(batch.taken, "session_ids", "event_ids"),
         "tombstoned": lists(stones, "kinds", "keys"),
@@ -81,8 +83,13 @@ async def _read(session: Transaction, batch: Batch, salt: bytes) -> Mapping[str,
     }
     needed = [(query, values) for query, values in queries.items() if any(values.values())]
     answers = await session.several(needed)
-    answered = {query: rows for (query, _), rows in zip(needed, answers, strict=True)}
-    return {**dict.fromkeys(queries, ()), **answered}
+    read = {query: rows for (query, _), rows in zip(needed, answers, strict=True)}
+    read = {**dict.fromkeys(queries, ()), **read}
+    stored = read["stored_memories"]
+    met = {row["id"] for row in read["met_memories"]} - {row["id"] for row in stored}
+    if met:
+        read["stored_memories"] = [*stored, *await session.rows("stored_memories", ids=[*met])]
+    return read
 
 
 def lists(pairs: Iterable[tuple[str | None, str]], *names: str) -> dict[str, Any]:
@@ -198,7 +205,8 @@ async def _outcomes(
     }
     hashes = session.codec.hashes([*{*identities.values()}])
     ids = [whole.memory.id for whole in memories]
-    matches = await session.memories("met_memories", ids=ids, hashes=hashes)
+    met = await session.ids("met_memories", ids=ids, hashes=hashes)
+    matches = await session.memories("stored_memories", ids=met) if met else []
     present = {memory.id for memory in matches}
     # not short-term memories of one session
     equal = {texts.identity(memory) for memory in matches if memory.state == "active"}

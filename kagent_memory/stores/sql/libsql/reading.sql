@@ -70,27 +70,25 @@ WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
 ORDER BY id
 
 -- name: met_memories
--- These memories, and the active, short-term and quarantined ones with one of these content hashes,
--- expired or not.
-SELECT * FROM remembered
-WHERE scope_id = :scope_id AND id IN (
-    SELECT value FROM json_each(:ids)
-    UNION ALL
-    SELECT m.id
-    FROM memory AS m INDEXED BY memory_identity
-    WHERE m.scope_id = :scope_id AND m.state = 'active'
-        AND m.content_hash IN (SELECT unhex(value) FROM json_each(:hashes))
-    UNION ALL
-    SELECT m.id
-    FROM memory AS m INDEXED BY memory_short_term
-    WHERE m.scope_id = :scope_id AND m.state = 'short_term'
-        AND m.content_hash IN (SELECT unhex(value) FROM json_each(:hashes))
-    UNION ALL
-    SELECT m.id
-    FROM memory AS m INDEXED BY memory_quarantined
-    WHERE m.scope_id = :scope_id AND m.state = 'quarantined'
-        AND m.content_hash IN (SELECT unhex(value) FROM json_each(:hashes))
-)
+-- The ids of those of these memories that exist, and of the active, short-term and quarantined ones
+-- with one of these content hashes, expired or not.
+SELECT id FROM memory
+WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
+UNION ALL
+SELECT id
+FROM memory INDEXED BY memory_identity
+WHERE scope_id = :scope_id AND state = 'active'
+    AND content_hash IN (SELECT unhex(value) FROM json_each(:hashes))
+UNION ALL
+SELECT id
+FROM memory INDEXED BY memory_short_term
+WHERE scope_id = :scope_id AND state = 'short_term'
+    AND content_hash IN (SELECT unhex(value) FROM json_each(:hashes))
+UNION ALL
+SELECT id
+FROM memory INDEXED BY memory_quarantined
+WHERE scope_id = :scope_id AND state = 'quarantined'
+    AND content_hash IN (SELECT unhex(value) FROM json_each(:hashes))
 
 -- fragment: mark
 -- A number that grows when vectors of the scope s are set on their own, or those of an embedding

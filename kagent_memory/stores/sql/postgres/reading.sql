@@ -41,55 +41,52 @@
 -- Each by its own id: a planner that takes a scope for a handful of rows would read all of it. The
 -- number of ids is hidden from the planner, which would otherwise plan anew for every number; that
 -- takes longer than reading the rows.
-(
-    SELECT one.*
-    FROM unnest((SELECT %(ids)s::uuid[])) AS wanted (id)
-    CROSS JOIN LATERAL (
-        SELECT * FROM remembered AS r WHERE r.scope_id = %(scope_id)s AND r.id = wanted.id OFFSET 0
-    ) AS one
-)
+unnest((SELECT %(ids)s::uuid[])) AS wanted (id)
+CROSS JOIN LATERAL (
+    SELECT * FROM remembered AS r WHERE r.scope_id = %(scope_id)s AND r.id = wanted.id OFFSET 0
+) AS m
 
 -- name: visible_memories
 SELECT m.*
-FROM {wanted_memories} AS m
+FROM {wanted_memories}
 WHERE (m.state IN ('active', 'source') OR %(superseded)s)
     AND (%(state)s::text IS NULL OR m.state = %(state)s::text)
     AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
 
 -- name: stored_memories
 -- In any state, expired or not.
-SELECT m.* FROM {wanted_memories} AS m ORDER BY m.id
+SELECT m.* FROM {wanted_memories} ORDER BY m.id
 
 -- name: met_memories
--- These memories, and the active, short-term and quarantined ones with one of these content hashes,
--- expired or not. Active ones are many, so each hash is looked up by itself, like the ids in
--- `wanted_memories`.
-SELECT m.* FROM {wanted_memories} AS m
-UNION ALL
-SELECT r.*
-FROM (
-    SELECT m.id
-    FROM unnest((SELECT %(hashes)s::bytea[])) AS wanted (content_hash)
-    CROSS JOIN LATERAL (
-        SELECT one.id FROM memory AS one
-        WHERE one.scope_id = %(scope_id)s AND one.state = 'active'
-            AND one.content_hash = wanted.content_hash
-        OFFSET 0
-    ) AS m
-    UNION ALL
-    SELECT m.id
-    FROM memory AS m
-    WHERE m.scope_id = %(scope_id)s AND m.state = 'short_term'
-        AND m.content_hash = ANY((SELECT %(hashes)s::bytea[])::bytea[])
-    UNION ALL
-    SELECT m.id
-    FROM memory AS m
-    WHERE m.scope_id = %(scope_id)s AND m.state = 'quarantined'
-        AND m.content_hash = ANY((SELECT %(hashes)s::bytea[])::bytea[])
-) AS equal
+-- The ids of those of these memories that exist, and of the active, short-term and quarantined ones
+-- with one of these content hashes, expired or not. Active ones are many, so each hash is looked up
+-- by itself, like the ids in `wanted_memories`.
+SELECT m.id
+FROM unnest((SELECT %(ids)s::uuid[])) AS wanted (id)
 CROSS JOIN LATERAL (
-    SELECT * FROM remembered AS one WHERE one.scope_id = %(scope_id)s AND one.id = equal.id OFFSET 0
-) AS r
+    SELECT one.id FROM memory AS one
+    WHERE one.scope_id = %(scope_id)s AND one.id = wanted.id
+    OFFSET 0
+) AS m
+UNION ALL
+SELECT m.id
+FROM unnest((SELECT %(hashes)s::bytea[])) AS wanted (content_hash)
+CROSS JOIN LATERAL (
+    SELECT one.id FROM memory AS one
+    WHERE one.scope_id = %(scope_id)s AND one.state = 'active'
+        AND one.content_hash = wanted.content_hash
+    OFFSET 0
+) AS m
+UNION ALL
+SELECT id
+FROM memory
+WHERE scope_id = %(scope_id)s AND state = 'short_term'
+    AND content_hash = ANY((SELECT %(hashes)s::bytea[])::bytea[])
+UNION ALL
+SELECT id
+FROM memory
+WHERE scope_id = %(scope_id)s AND state = 'quarantined'
+    AND content_hash = ANY((SELECT %(hashes)s::bytea[])::bytea[])
 
 -- fragment: mark
 -- A number that grows when vectors of the scope s are set on their own, or those of an embedding
@@ -119,7 +116,7 @@ WHERE s.scope_id = %(scope_id)s
 -- The visible ones of these memories and the row of their scope, unless the scope has changed.
 SELECT m.*
 FROM scope AS s
-LEFT JOIN LATERAL {wanted_memories} AS m
+LEFT JOIN ({wanted_memories})
     ON m.state IN ('active', 'source')
         AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
 WHERE s.scope_id = %(scope_id)s AND s.version = %(version)s AND s.erased = %(erased)s
