@@ -24,8 +24,8 @@ from .session import Database, Part, Transaction, reading, run, writing
 CANDIDATES = 100
 SERVED = 100
 DUE_SECONDS = 1.0
-Candidate: TypeAlias = tuple[Scope, str, int]
-"""Scope, id and fence of a job."""
+Candidate: TypeAlias = tuple[Any, str, int]
+"""The id of a job's scope, as the dialect returns it, and the job's id and fence."""
 
 
 async def put(session: Transaction, jobs: Sequence[Job]) -> None:
@@ -87,7 +87,7 @@ class JobQueue(Part):
     def __init__(self, database: Database) -> None:
         super().__init__(database)
         # the scope ids of claimed jobs, one for each claim, the latest last
-        self._served = deque[bytes](maxlen=SERVED)
+        self._served = deque[Any](maxlen=SERVED)
         # recently claimable jobs: finding them reads the whole queue, on every node of a
         # distributed database; the claim itself decides
         self._due = TTLCache[tuple[tuple[str, str], ...], list[Candidate]](1, DUE_SECONDS)
@@ -136,19 +136,18 @@ class JobQueue(Part):
                 self._due[tuple(exclude)] = due
             if not due:
                 return None
-            scope, id, fence = due.pop(0)
+            candidate = due.pop(0)
+            scope_id = candidate[0]
             try:
-                job = await self._take(
-                    scope, id=id, fence=fence, owner=owner, now=now, lease_seconds=lease_seconds
-                )
+                job = await self._take(candidate, owner=owner, now=now, lease_seconds=lease_seconds)
             except ConfigurationError as error:
                 # its key is missing: it stays queued and must not block others
                 job, unreadable = None, error
-                self._served.append(scope.id)
+                self._served.append(scope_id)
             if job:
-                self._served.append(scope.id)
+                self._served.append(scope_id)
                 # a scope runs one job at a time
-                due[:] = [other for other in due if other[0] != scope]
+                due[:] = [other for other in due if other[0] != scope_id]
                 return job
 
     @reading
@@ -162,14 +161,17 @@ class JobQueue(Part):
         rows = await session.rows(
             "claimable", now=now, models=models, served=[*self._served], limit=CANDIDATES
         )
-        return [(to_scope(row), row["id"], row["fence"]) for row in rows]
+        return [(row["scope_id"], row["id"], row["fence"]) for row in rows]
 
     @writing
-    async def _take(self, session: Transaction, scope: Scope, **lease: Any) -> Job | None:
+    async def _take(self, session: Transaction, candidate: Candidate, **lease: Any) -> Job | None:
         """Lease a job and return it, or None if another worker was first."""
-        await session.send("lock_scope")
-        row = await session.row("take_job", **lease)
-        return None if row is None else session.codec.job(row)
+        scope_id, id, fence = candidate
+        values = {"scope_id": scope_id, "id": id, "fence": fence, **lease}
+        scopes, jobs = await session.several([("lock_scope", values), ("take_job", values)])
+        for scope, job in zip(scopes, jobs, strict=False):
+            return session.of(to_scope(scope)).codec.job(job)
+        return None
 
     @writing
     async def renew(self, session: Transaction, job: Job, *, lease_seconds: float) -> bool:

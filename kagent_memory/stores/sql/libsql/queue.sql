@@ -37,35 +37,28 @@ ON CONFLICT (scope_id, id) DO NOTHING
 -- an outage delays nothing new, and scopes served last come last, so that a long queue does not
 -- block others. Busy scopes are found once: looking for each job would be quadratic in a long
 -- queue.
-SELECT due.id, due.fence, s.tenant, s.user_id, s.app
-FROM (
-    SELECT
-        j.scope_id, j.id, j.fence, j.attempts > 0 AS again, j.created_at,
-        coalesce(served.turn, 0) AS turn
-    FROM ingest_job AS j
-    LEFT JOIN (
-        SELECT unhex(value) AS scope_id, max(key) + 1 AS turn FROM json_each(:served) GROUP BY value
-    ) AS served ON served.scope_id = j.scope_id
-    WHERE (
-            (j.state = 'queued' AND j.run_after <= :now)
-            OR (
-                j.state = 'running'
-                AND (
-                    j.lease_until IS NULL
-                    OR j.lease_until <= strftime('%Y-%m-%dT%H:%M:%f000Z', 'now')
-                )
+SELECT j.scope_id, j.id, j.fence
+FROM ingest_job AS j
+LEFT JOIN (
+    SELECT unhex(value) AS scope_id, max(key) + 1 AS turn FROM json_each(:served) GROUP BY value
+) AS served ON served.scope_id = j.scope_id
+WHERE (
+        (j.state = 'queued' AND j.run_after <= :now)
+        OR (
+            j.state = 'running'
+            AND (
+                j.lease_until IS NULL
+                OR j.lease_until <= strftime('%Y-%m-%dT%H:%M:%f000Z', 'now')
             )
         )
-        AND j.scope_id NOT IN (
-            SELECT o.scope_id FROM ingest_job AS o
-            WHERE o.state = 'running' AND o.lease_until > strftime('%Y-%m-%dT%H:%M:%f000Z', 'now')
-        )
-        AND j.provider || char(31) || j.model NOT IN (SELECT value FROM json_each(:models))
-    ORDER BY again, turn, j.created_at, j.id
-    LIMIT :limit
-) AS due
-JOIN scope AS s ON s.scope_id = due.scope_id
-ORDER BY due.again, due.turn, due.created_at, due.id
+    )
+    AND j.scope_id NOT IN (
+        SELECT o.scope_id FROM ingest_job AS o
+        WHERE o.state = 'running' AND o.lease_until > strftime('%Y-%m-%dT%H:%M:%f000Z', 'now')
+    )
+    AND j.provider || char(31) || j.model NOT IN (SELECT value FROM json_each(:models))
+ORDER BY j.attempts > 0, coalesce(served.turn, 0), j.created_at, j.id
+LIMIT :limit
 
 -- name: take_job
 -- Compare-and-set: of two workers with two jobs of one scope only one succeeds.
@@ -90,6 +83,7 @@ RETURNING *
 -- name: lock_scope
 -- Like touch_scope without a step, for an existing scope.
 UPDATE scope SET version = version WHERE scope_id = :scope_id
+RETURNING tenant, user_id, app
 
 -- name: renew_job
 UPDATE ingest_job SET lease_until = strftime(

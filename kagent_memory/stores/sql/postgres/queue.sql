@@ -37,35 +37,28 @@ ON CONFLICT (scope_id, id) DO NOTHING
 -- database's, so that workers with different clocks agree on who holds a job. New jobs come before
 -- failed ones, so that an outage delays nothing new, and scopes served last come last, so that a
 -- long queue does not block others.
-SELECT due.id, due.fence, s.tenant, s.user_id, s.app
-FROM (
-    SELECT
-        j.scope_id, j.id, j.fence, j.attempts > 0 AS again, j.created_at,
-        coalesce(served.turn, 0) AS turn
-    FROM ingest_job AS j
-    LEFT JOIN (
-        SELECT v.scope_id, max(v.turn) AS turn
-        FROM unnest(%(served)s::uuid[]) WITH ORDINALITY AS v (scope_id, turn)
-        GROUP BY v.scope_id
-    ) AS served ON served.scope_id = j.scope_id
-    WHERE (
-            (j.state = 'queued' AND j.run_after <= %(now)s)
-            OR (
-                j.state = 'running'
-                AND (j.lease_until IS NULL OR j.lease_until <= statement_timestamp())
-            )
+SELECT j.scope_id, j.id, j.fence
+FROM ingest_job AS j
+LEFT JOIN (
+    SELECT v.scope_id, max(v.turn) AS turn
+    FROM unnest(%(served)s::uuid[]) WITH ORDINALITY AS v (scope_id, turn)
+    GROUP BY v.scope_id
+) AS served ON served.scope_id = j.scope_id
+WHERE (
+        (j.state = 'queued' AND j.run_after <= %(now)s)
+        OR (
+            j.state = 'running'
+            AND (j.lease_until IS NULL OR j.lease_until <= statement_timestamp())
         )
-        AND NOT EXISTS (
-            SELECT 1 FROM ingest_job AS o
-            WHERE o.scope_id = j.scope_id AND o.id <> j.id AND o.state = 'running'
-                AND o.lease_until > statement_timestamp()
-        )
-        AND j.provider || chr(31) || j.model <> ALL(%(models)s::text[])
-    ORDER BY again, turn, j.created_at, j.id
-    LIMIT %(limit)s
-) AS due
-JOIN scope AS s ON s.scope_id = due.scope_id
-ORDER BY due.again, due.turn, due.created_at, due.id
+    )
+    AND NOT EXISTS (
+        SELECT 1 FROM ingest_job AS o
+        WHERE o.scope_id = j.scope_id AND o.id <> j.id AND o.state = 'running'
+            AND o.lease_until > statement_timestamp()
+    )
+    AND j.provider || chr(31) || j.model <> ALL(%(models)s::text[])
+ORDER BY j.attempts > 0, coalesce(served.turn, 0), j.created_at, j.id
+LIMIT %(limit)s
 
 -- name: take_job
 -- Compare-and-set under the scope's lock: of two workers with two jobs of one scope only one
@@ -91,6 +84,7 @@ RETURNING j.*
 -- name: lock_scope
 -- Like touch_scope without a step, for an existing scope.
 UPDATE scope SET version = version WHERE scope_id = %(scope_id)s
+RETURNING tenant, user_id, app
 
 -- name: renew_job
 UPDATE ingest_job SET
