@@ -30,7 +30,7 @@ if __name__ == "__main__":
     )
     parser.add_argument("plain", help="one PostgreSQL")
     parser.add_argument("coordinator", help="of the cluster")
-    parser.add_argument("--shards", type=int, default=32)
+    parser.add_argument("--shards", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
     asyncio.run(main(options.plain, options.coordinator, options.shards, options.rounds))

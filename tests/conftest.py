@@ -314,7 +314,7 @@ def citus_server() -> str:
 
     async def distribute() -> None:
         await (await open_store(str(CITUS))).close()
-        await distribute_store(str(CITUS), schema="kagent_memory", shards=8, dry_run=False)
+        await distribute_store(str(CITUS), schema="kagent_memory", dry_run=False)
 
     asyncio.run(distribute())
     return str(CITUS)

@@ -259,7 +259,10 @@ async def audit(call: Call) -> Answer:
         "spread the tables over the nodes of a Citus cluster, each agent and user on one of them",
     ),
     option(
-        "--shards", "with --distribute: how many parts", type=click.IntRange(1, 64_000), default=32
+        "--shards",
+        "with --distribute: how many parts (default: citus.shard_count if the server sets it, "
+        "else 8)",
+        type=click.IntRange(1, 64_000),
     ),
     flag(
         "--rotate-keys",
@@ -301,7 +304,7 @@ async def _distribute(call: Call) -> Answer:
     dry_run = call.args.dry_run
     bare, settings, location = call.store()
     tables = await distribute_store(
-        bare, schema=settings.postgres_schema, shards=call.args.shards, dry_run=dry_run
+        bare, schema=settings.postgres_schema, shards=call.args.shards or 0, dry_run=dry_run
     )
     name = "would_distribute" if dry_run else "distributed"
     return Answer({"location": location, name: dict(tables)})

@@ -104,7 +104,7 @@ async def store_exists(uri: str, *, schema: str = "kagent_memory") -> bool:
 
 
 async def distribute_store(
-    uri: str, *, schema: str, shards: int, dry_run: bool
+    uri: str, *, schema: str, shards: int = 0, dry_run: bool
 ) -> Mapping[str, str]:
     """See `Adapter.distribute`."""
     return await _adapter(uri).distribute(

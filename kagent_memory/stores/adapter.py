@@ -50,11 +50,17 @@ class Adapter(ABC):
 
     @classmethod
     async def distribute(
-        cls, uri: str, *, schema: str = "kagent_memory", shards: int = 32, dry_run: bool = False
+        cls, uri: str, *, schema: str = "kagent_memory", shards: int = 0, dry_run: bool = False
     ) -> Mapping[str, str]:
         """Spread the tables of a migrated database over the nodes of its cluster, each scope on one
         of them. Return the tables that were not spread yet with their distribution; repeating it is
         harmless.
+
+        Args:
+            uri: the URI of the database.
+            schema: the schema of the tables.
+            shards: the number of parts of each table; 0: the database's own setting, or 8.
+            dry_run: True to change nothing.
 
         Raises:
             ConfigurationError: this store knows no cluster, or the database is none.

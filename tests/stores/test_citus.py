@@ -6,7 +6,6 @@ the coordinator.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import pytest
@@ -66,8 +65,6 @@ if CITUS:
         async def open_store(self):
             return await open_store(self.uri)
 
-    spread = partial(distribute_store, shards=4)
-
     @pytest.fixture
     def schema(citus_uri):
         """A schema that does not exist yet and is not distributed."""
@@ -82,15 +79,19 @@ if CITUS:
             await store.memories.spaces.add("late", 8, None)
         found = execute(citus_uri, "SELECT logicalrelid::text FROM pg_dist_partition")
         assert any("memory_vector_" in name for (name,) in found)
-        assert await spread(citus_uri, schema="kagent_memory", dry_run=True) == {}
+        assert await distribute_store(citus_uri, schema="kagent_memory", dry_run=True) == {}
 
     async def test_an_empty_database_is_distributed_at_once(citus_uri, schema):
         """A dry run names all tables and creates none; the run creates and distributes them."""
-        named = await spread(citus_uri, schema=schema, dry_run=True)
+        named = await distribute_store(citus_uri, schema=schema, dry_run=True)
         assert named["memory"] == "by scope"
         assert execute(citus_uri, f"SELECT to_regnamespace('{schema}')") == [(None,)]
-        assert await spread(citus_uri, schema=schema, dry_run=False) == named
-        assert not await spread(citus_uri, schema=schema, dry_run=True)
+        assert await distribute_store(citus_uri, schema=schema, dry_run=False) == named
+        count = (
+            f"SELECT count(*) FROM pg_dist_shard WHERE logicalrelid = '{schema}.memory'::regclass"
+        )
+        assert execute(citus_uri, count) == [(8,)]
+        assert not await distribute_store(citus_uri, schema=schema, dry_run=True)
 
     @pytest.mark.parametrize("distributed", [False, True])
     async def test_the_doctor_names_nodes_and_local_tables(citus_uri, schema, distributed):
@@ -113,7 +114,7 @@ if CITUS:
         options: dict[str, Any] = {"worker": False, "postgres_schema": schema}
         async with await Memories.open(citus_uri, **options) as memories:
             await memories.add(scope, ["Ada likes tea", "Ada likes coffee"])
-        before = await spread(citus_uri, schema=schema, dry_run=True)
+        before = await distribute_store(citus_uri, schema=schema, dry_run=True)
         # in its transaction, and between it and what follows
         lost = "; SELECT pg_terminate_backend(pg_backend_pid())"
         for step, left in (("distribute", before), ("drop_local_rows", {})):
@@ -121,9 +122,9 @@ if CITUS:
                 texts = {**queries("postgres"), step: queries("postgres")[step] + lost}
                 patch.setattr(schemas, "_TEXT", texts)
                 with pytest.raises(StoreError):
-                    await spread(citus_uri, schema=schema, dry_run=False)
-            assert await spread(citus_uri, schema=schema, dry_run=True) == left
-        await spread(citus_uri, schema=schema, dry_run=False)
+                    await distribute_store(citus_uri, schema=schema, dry_run=False)
+            assert await distribute_store(citus_uri, schema=schema, dry_run=True) == left
+        await distribute_store(citus_uri, schema=schema, dry_run=False)
         async with await Memories.open(citus_uri, **options) as memories:
             assert len(await memories.recall(scope, "what does Ada like?")) == 2
 

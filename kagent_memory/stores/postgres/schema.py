@@ -27,7 +27,7 @@ async def prepare(
     traits: Traits,
     *,
     row_security: bool = False,
-    shards: int = 0,
+    shards: int | None = None,
     dry_run: bool = False,
 ) -> Mapping[str, str] | None:
     """Migrate the schema where it must be; guard its rows where that is asked for or was once, and
@@ -37,7 +37,8 @@ async def prepare(
         connection: one of its own.
         traits: what is known of it.
         row_security: switches row level security on.
-        shards: how many parts tables of scopes have; 0: distribute only beside others.
+        shards: how many parts tables of scopes have; 0: as many as the server's setting says, or
+            8; None: distribute only beside others.
         dry_run: take all of it back.
 
     Returns:
@@ -51,13 +52,13 @@ async def prepare(
         ConfigurationError: a build from before the first release made the database.
     """
     guarded = row_security or traits.row_security
-    if not shards:
+    if shards is None:
         looking = _is_ready(connection, traits, guarded=guarded)
         if await within(connection, traits.target.answer_seconds, looking):
             return None
     work = _prepare(connection, traits, guarded=guarded, shards=shards, dry_run=dry_run)
     left = await within(connection, MIGRATION_SECONDS, work)
-    if shards and left and not dry_run:
+    if shards is not None and left and not dry_run:
         await connection.execute(_TEXT["drop_local_rows"])
     return left
 
@@ -85,7 +86,7 @@ async def _prepare(
     traits: Traits,
     *,
     guarded: bool,
-    shards: int,
+    shards: int | None,
     dry_run: bool,
 ) -> Mapping[str, str]:
     schema = traits.target.schema

@@ -61,7 +61,7 @@ class PostgresStore(Adapter):
     @override
     @classmethod
     async def distribute(
-        cls, uri: str, *, schema: str = "kagent_memory", shards: int = 32, dry_run: bool = False
+        cls, uri: str, *, schema: str = "kagent_memory", shards: int = 0, dry_run: bool = False
     ) -> Mapping[str, str]:
         target = Target(conninfo=uri, schema=schema, statement_seconds=MIGRATION_SECONDS)
         pool = await Pool.open(target)

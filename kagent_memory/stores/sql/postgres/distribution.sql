@@ -26,22 +26,23 @@ WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relkind
 
 -- name: distribute
 -- Distribute the remaining tables, if asked for or if others are distributed already, by the
--- settings of `begin_migration`. A dry run only records them in "kagent.places".
+-- settings of `begin_migration`. A dry run only records them in "kagent.places". Statements that
+-- cross scopes go to every shard, so there are few unless the operator sets another number.
 DO $$
 DECLARE
-    shards constant integer := current_setting('kagent.shards')::integer;
+    shards constant integer := nullif(current_setting('kagent.shards'), '')::integer;
     found json;
     one record;
 BEGIN
     IF to_regclass('pg_catalog.pg_dist_partition') IS NULL THEN
-        IF shards = 0 THEN
+        IF shards IS NULL THEN
             RETURN;
         END IF;
         RAISE EXCEPTION 'The tables are distributed by Citus, which this database does not have: '
             'install it on all nodes, run CREATE EXTENSION citus and add the worker nodes '
             '(docs/how-to/databases.md), or leave --distribute out.';
     END IF;
-    IF shards = 0 AND NOT EXISTS (
+    IF shards IS NULL AND NOT EXISTS (
         SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('scope')
     ) THEN
         RETURN;
@@ -62,7 +63,12 @@ BEGIN
     FOR one IN {undistributed} LOOP
         IF one.name = 'scope' THEN
             PERFORM create_distributed_table(
-                'scope', 'scope_id', shard_count => coalesce(nullif(shards, 0), 32)
+                'scope', 'scope_id', shard_count => coalesce(
+                    nullif(shards, 0), (
+                        SELECT setting::integer FROM pg_settings
+                        WHERE name = 'citus.shard_count' AND source <> 'default'
+                    ), 8
+                )
             );
         ELSIF one.place = 'by scope' THEN
             PERFORM create_distributed_table(

@@ -5,7 +5,7 @@
 -- the distribution.
 SELECT
     set_config('statement_timeout', '0', true), set_config('kagent.schema', %(schema)s, true),
-    set_config('kagent.shards', %(shards)s::text, true),
+    set_config('kagent.shards', coalesce(%(shards)s::text, ''), true),
     set_config('kagent.guarded', %(guarded)s::text, true),
     set_config('kagent.dry_run', %(dry_run)s::text, true), set_config('kagent.places', 'null', true)
 
