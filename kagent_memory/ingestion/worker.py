@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from random import Random
 
 from cachetools import TTLCache
 
@@ -24,6 +24,8 @@ from ..stores.values import Job
 from .providers import ProviderUnavailable
 
 logger = logging.getLogger(__name__)
+# spreads workers and attempts; of its own, so that a program's seed is not disturbed
+_chance = Random()  # noqa: S311 no secret
 
 LEASE_SECONDS = 20.0
 """Seconds until another worker may claim the job of a killed one."""
@@ -84,7 +86,7 @@ class Worker:
         try:
             while not stop.is_set():
                 seconds = POLL_SECONDS if await self._claim_due() else 4 * POLL_SECONDS
-                seconds *= random.uniform(0.75, 1.25)  # noqa: S311 spreads workers, no secret
+                seconds *= _chance.uniform(0.75, 1.25)
                 waits = [asyncio.ensure_future(event.wait()) for event in (self._wake, stop)]
                 try:
                     await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -255,4 +257,4 @@ def pause_seconds(failures: int) -> float:
     """
     exponent = min(failures - 1, 9)  # enough for the longest pause
     pause = min(FIRST_PAUSE_SECONDS * 2**exponent, MAX_PAUSE_SECONDS)
-    return pause * random.uniform(0.75, 1.0)  # noqa: S311 spreads the attempts, no secret
+    return pause * _chance.uniform(0.75, 1.0)
