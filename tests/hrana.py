@@ -50,8 +50,8 @@ class HranaServer(ThreadingHTTPServer):
         self.expire()
 
     def uri(self, name: str | None = None) -> str:
-        given = f"?authToken={quote(self.token)}" if self.token else ""
-        return f"libsql+http://{self.address}/{name or secrets.token_hex(4)}{given}"
+        query = f"?authToken={quote(self.token)}" if self.token else ""
+        return f"libsql+http://{self.address}/{name or secrets.token_hex(4)}{query}"
 
     def plan(self, *steps: Any) -> None:
         self.steps.extend(steps)
@@ -87,13 +87,13 @@ class HranaServer(ThreadingHTTPServer):
         baton = secrets.token_urlsafe()
         for request in body["requests"]:
             assert baton, "a request on a closed stream"
-            done: dict[str, Any] = {"type": request["type"]}
+            response: dict[str, Any] = {"type": request["type"]}
             if request["type"] == "close":
                 connection.close()
                 baton = None
             else:
-                done["result"] = batch(connection, request["batch"]["steps"])
-            results.append({"type": "ok", "response": done})
+                response["result"] = batch(connection, request["batch"]["steps"])
+            results.append({"type": "ok", "response": response})
         if baton:
             with self.lock:
                 self.streams[baton] = connection
@@ -121,7 +121,7 @@ def execute(
 ) -> dict[str, Any]:
     if sql.upper().startswith(("PRAGMA", "ATTACH", "VACUUM")):  # Turso and sqld take none of them
         raise sqlite3.OperationalError("SQL not allowed statement")
-    values = {given["name"]: decoded(**given["value"]) for given in named_args}
+    values = {argument["name"]: decoded(**argument["value"]) for argument in named_args}
     cursor = connection.execute(sql, values)
     return {
         "rows": [[encoded(value) for value in row] for row in cursor.fetchall()],
@@ -160,20 +160,20 @@ class Handler(BaseHTTPRequestHandler):
         if step == "hang":
             self.server.hung += 1
             self.server.released.wait(60)
-        status, told = (0, b"") if step in ("cut", "hang") else self._answer(body, step)
+        status, payload = (0, b"") if step in ("cut", "hang") else self._answer(body, step)
         if step in ("cut", "drop", "hang"):
             self.close_connection = True
             self.connection.shutdown(socket.SHUT_RDWR)
             return
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(told)))
+        self.send_header("Content-Length", str(len(payload)))
         self.end_headers()
-        self.wfile.write(told)
+        self.wfile.write(payload)
         self.wfile.flush()
 
     def _answer(self, body: dict[str, Any], step: Any) -> tuple[int, bytes]:
-        server, given = self.server, self.headers.get("Authorization")
+        server, authorization = self.server, self.headers.get("Authorization")
         path, _, version = self.path.strip("/").rpartition("/v2/")
         if isinstance(step, int):
             return step, b"<html>A proxy says no.</html>"
@@ -181,8 +181,8 @@ class Handler(BaseHTTPRequestHandler):
             return 200, step
         if step == "expire":
             server.expire()
-        if server.token and given != f"Bearer {server.token}":
-            return 401, json.dumps({"error": f"no: {given}"}).encode()
+        if server.token and authorization != f"Bearer {server.token}":
+            return 401, json.dumps({"error": f"no: {authorization}"}).encode()
         if version != "pipeline":
             return 404, b""
         server.paths.append(self.path)

@@ -160,8 +160,8 @@ class Handler(BaseHTTPRequestHandler):
             step = step["finish"], step["then"]
         if isinstance(step, dict) and "status" in step:
             headers = step.get("headers") or {}
-            told = {"message": step.get("message", "planned"), "code": step.get("code")}
-            status, answer = step["status"], {"error": {"type": "planned", **told}}
+            error = {"message": step.get("message", "planned"), "code": step.get("code")}
+            status, answer = step["status"], {"error": {"type": "planned", **error}}
         elif isinstance(step, dict) and "json" in step:
             status, answer = 200, step["json"]
         else:

@@ -42,8 +42,8 @@ RESET = struct.pack("ii", 1, 0)  # what lingers no second is reset
 
 def dial(uri: str) -> socket.socket:
     """Connect to a server by its socket or by TCP."""
-    given = conninfo_to_dict(uri)
-    host, port = str(given["host"]), int(given.get("port") or 5432)
+    parameters = conninfo_to_dict(uri)
+    host, port = str(parameters["host"]), int(parameters.get("port") or 5432)
     if not host.startswith("/"):
         return socket.create_connection((host, port))
     behind = socket.socket(socket.AF_UNIX)
@@ -53,13 +53,15 @@ def dial(uri: str) -> socket.socket:
 
 def at(uri: str, port: int) -> str:
     """The same database, reached by TCP at a port of this machine."""
-    given = {name: str(value) for name, value in conninfo_to_dict(uri).items() if value is not None}
-    given.pop("host")
-    given.pop("port", None)
+    parameters = {
+        name: str(value) for name, value in conninfo_to_dict(uri).items() if value is not None
+    }
+    parameters.pop("host")
+    parameters.pop("port", None)
     user, password, name = (
-        quote(given.pop(key, ""), safe="") for key in ("user", "password", "dbname")
+        quote(parameters.pop(key, ""), safe="") for key in ("user", "password", "dbname")
     )
-    rest = f"?{urlencode(given)}" if given else ""
+    rest = f"?{urlencode(parameters)}" if parameters else ""
     return f"postgresql://{user}{f':{password}' if password else ''}@127.0.0.1:{port}/{name}{rest}"
 
 
@@ -168,14 +170,14 @@ def free_port() -> int:
 def installed() -> str:
     """Return the path of Debian's PgBouncer; root installs it when it is missing."""
     places = f"{os.environ['PATH']}:/usr/sbin"
-    found = shutil.which("pgbouncer", path=places)
-    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
+    path = shutil.which("pgbouncer", path=places)
+    if path is None and os.geteuid() == 0 and shutil.which("apt-get"):
         environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         for words in ("update -qq", "install -y -qq --no-install-recommends pgbouncer"):
             command = ["apt-get", *words.split()]
             subprocess.run(command, check=True, capture_output=True, timeout=300, env=environ)
-        found = shutil.which("pgbouncer", path=places)
-    return found or missing("pgbouncer")
+        path = shutil.which("pgbouncer", path=places)
+    return path or missing("pgbouncer")
 
 
 SETTINGS = """

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import uvicorn
 from fastapi.testclient import TestClient
+from google.adk.agents import config_agent_utils
 from google.adk.cli import cli_tools_click, service_registry
 
 from kagent_memory.adk.registry import main
@@ -66,6 +67,8 @@ def test_agents_on_adks_command_line_remember(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(service_registry, "_service_registry_instance", None)  # knows ADK's alone
+    # ADK's server forbids arguments in YAML, in all of its process: this sets it back
+    monkeypatch.setattr(config_agent_utils, "_ENFORCE_YAML_KEY_DENYLIST", False, raising=False)
     monkeypatch.setattr(uvicorn.Server, "run", run)
     monkeypatch.setattr(sys, "argv", [*words, "--memory_service_uri", uri, "agents"])
     with pytest.raises(SystemExit) as ended:

@@ -99,9 +99,9 @@ async def test_forgotten_text_is_not_written_again(
     assert CANARY not in texts()
     assert await service.drain() is True
     assert CANARY not in texts()
-    kept = await contents(service)
-    assert any("Now what is in the attic?" in text for text in kept)
-    assert not any("quokka" in text for text in kept)
+    memories = await contents(service)
+    assert any("Now what is in the attic?" in text for text in memories)
+    assert not any("quokka" in text for text in memories)
     await service.close()
     assert CANARY not in texts()
 

@@ -23,10 +23,10 @@ from google.adk.sessions import InMemorySessionService
 from google.genai import types
 from kagent_memory import AutoSave, KagentMemoryService, MemoryPlugin, enable_memory
 
-def said(text):
+def user_message(text):
     return types.Content(role="user", parts=[types.Part(text=text)])
 
-def made(uri, **options):
+def runner_on(uri, **options):
     agent = LlmAgent(name="assistant", model=LiteLlm(model="openai/any"), instruction="Help.")
     app = App(
         name="demo",
@@ -36,7 +36,7 @@ def made(uri, **options):
     service = KagentMemoryService(uri, **options)
     return Runner(app=app, session_service=InMemorySessionService(), memory_service=service), service
 
-async def told(service):
+async def report(service):
     assert await service.drain(60), await service.memories.jobs()
     scope = service.scope("demo", "ada")
     print("STORED", len((await service.memories.list(scope)).memories), (await service.memories.stats(scope)).calls)
@@ -45,25 +45,29 @@ async def told(service):
 
 PROGRAM = """
 async def main():
-    runner, service = made(sys.argv[1], embedding="openai/text-embedding-3-small")
+    runner, service = runner_on(sys.argv[1], embedding="openai/text-embedding-3-small")
     session = await runner.session_service.create_session(app_name="demo", user_id="ada")
     for number in range(3):
         async for _ in runner.run_async(
-            user_id="ada", session_id=session.id, new_message=said(f"Fact: Shelf {number} is full.")
+            user_id="ada",
+            session_id=session.id,
+            new_message=user_message(f"Fact: Shelf {number} is full."),
         ):
             pass
-    await told(service)
+    await report(service)
 
 asyncio.run(main())
 
-runner, service = made(sys.argv[2], llm="openai/any")
+runner, service = runner_on(sys.argv[2], llm="openai/any")
 session = asyncio.run(runner.session_service.create_session(app_name="demo", user_id="ada"))
 for number in range(3):
     for _ in runner.run(
-        user_id="ada", session_id=session.id, new_message=said(f"Fact: Shelf {number} is full.")
+        user_id="ada",
+        session_id=session.id,
+        new_message=user_message(f"Fact: Shelf {number} is full."),
     ):
         pass
-asyncio.run(told(service))
+asyncio.run(report(service))
 gc.collect()
 """
 
@@ -81,7 +85,7 @@ def answers(body: dict) -> str | None:
 
 
 def run(*arguments: str, timeout: float = 300) -> tuple[str, str]:
-    ran = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", TALK + PROGRAM, *arguments],
         capture_output=True,
         text=True,
@@ -91,8 +95,8 @@ def run(*arguments: str, timeout: float = 300) -> tuple[str, str]:
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         },  # else it looks for the network while it is imported
     )
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout, ran.stderr
+    assert process.returncode == 0, process.stderr
+    return process.stdout, process.stderr
 
 
 def by_route(body: dict) -> str | None:

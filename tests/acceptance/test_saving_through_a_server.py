@@ -32,9 +32,9 @@ def uri(tmp_path: Path) -> str:
 
 
 def facts(prompt: str) -> dict[str, Any]:
-    found = re.findall(r"My parrot is called (\w+)", prompt)
+    names = re.findall(r"My parrot is called (\w+)", prompt)
     return {
-        "facts": [{"text": f"The parrot is called {name}."} for name in found],
+        "facts": [{"text": f"The parrot is called {name}."} for name in names],
         "decisions": [],
         "summary": "",
     }

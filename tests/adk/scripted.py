@@ -56,7 +56,7 @@ def responses(request: LlmRequest) -> list[dict[str, Any]]:
     return [dict(part.function_response.response or {}) for part in parts if part.function_response]
 
 
-def said(text: str) -> types.Content:
+def user_message(text: str) -> types.Content:
     return types.Content(role="user", parts=[types.Part(text=text)])
 
 
@@ -148,7 +148,7 @@ def session_of(*turns: str, id: str = "s1") -> Session:
         Event(
             author="user",
             invocation_id=f"i{number}",
-            content=said(text),
+            content=user_message(text),
             timestamp=1_700_000_000 + number,
         )
         for number, text in enumerate(turns)

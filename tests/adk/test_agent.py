@@ -78,10 +78,10 @@ def test_other_tools_and_no_instruction_on_request():
     )
     assert names(agent) == ["forget_memory"]
     assert agent.after_agent_callback is None
-    for tools, told in ((None, False), ([ConfirmMemoryTool()], True)):
+    for tools, is_mentioned in ((None, False), ([ConfirmMemoryTool()], True)):
         *_, instruction = enable_memory(assistant(scripted()), tools=tools).tools
         assert isinstance(instruction, MemoryInstruction)
-        assert ("confirm_memory" in instruction.text) is told
+        assert ("confirm_memory" in instruction.text) is is_mentioned
 
 
 def test_functions_and_toolsets_are_tools_too():

@@ -119,8 +119,8 @@ async def test_the_tail_waits_in_the_queue(service: KagentMemoryService, saves: 
     they are durable: another process ends the session.
     """
     chat = talk(service, plugins=[saving(None)])
-    said = {f"I own {number} parrots" for number in range(4)}
-    for text in sorted(said):
+    texts = {f"I own {number} parrots" for number in range(4)}
+    for text in sorted(texts):
         await chat.say(text)
     assert saves.events == [2, 2, 2, 2]
     assert await drained(service) == []
@@ -128,7 +128,7 @@ async def test_the_tail_waits_in_the_queue(service: KagentMemoryService, saves: 
     await service.close()
     async with KagentMemoryService(uri, llm=False) as later:
         await later.memories.end_session(SCOPE, chat.session_id)
-        assert said <= set(await drained(later))
+        assert texts <= set(await drained(later))
 
 
 async def test_the_plugin_saves_after_a_transfer(service: KagentMemoryService, saves: Saves):
@@ -201,10 +201,10 @@ async def test_drain_waits_for_a_save_in_the_background(
 ):
     """A save that the turn did not wait for is finished, and drain waits for it."""
     remember, began, go_on = Memories.remember, asyncio.Event(), threading.Event()
-    here = asyncio.get_running_loop()
+    loop = asyncio.get_running_loop()
 
     async def slow(self: Memories, *args: Any, **options: Any) -> str | None:
-        here.call_soon_threadsafe(began.set)
+        loop.call_soon_threadsafe(began.set)
         await asyncio.to_thread(go_on.wait, 30)
         return await remember(self, *args, **options)
 
@@ -231,25 +231,25 @@ async def test_an_agent_tools_own_session_is_not_saved(service: KagentMemoryServ
 
 async def test_an_agents_echo_is_not_learnt(service: KagentMemoryService):
     """What memory handed over is not learnt again from the agent that repeats it."""
-    known = ["Ada likes oolong tea best", "Ada's parrot is called Grace"]
-    await service.memories.add(SCOPE, known)
+    facts = ["Ada likes oolong tea best", "Ada's parrot is called Grace"]
+    await service.memories.add(SCOPE, facts)
     model = scripted(
         "Ada likes oolong tea best.",
         call("load_memory", query="parrot"),
         "Ada's parrot is called Grace",
         "Ada likes oolong tea best!",
     )
-    asked = [
+    questions = [
         "Which tea do I like best?",
         "What is my parrot called?",
         "Again please, and note that I moved to Oslo",
     ]
     plugins = [MemoryPlugin(auto_save=AutoSave(every_turns=1))]
     chat = Chat(assistant(model, tools=[LoadMemoryTool()]), service, plugins=plugins)
-    for question in asked:
+    for question in questions:
         await chat.say(question)
         await service.drain()
-    assert set(await contents(service)) == {*known, *asked}
+    assert set(await contents(service)) == {*facts, *questions}
 
 
 async def test_what_is_rewound_is_never_learnt(service: KagentMemoryService):

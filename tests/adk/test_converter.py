@@ -21,9 +21,11 @@ from .scripted import call, contents, session_of
 
 
 def event(*parts: Any, author: str = "user", invocation: str = "i1", **fields: Any) -> Event:
-    made = [types.Part(text=part) if isinstance(part, str) else part for part in parts]
+    content_parts = [types.Part(text=part) if isinstance(part, str) else part for part in parts]
     content = (
-        types.Content(role="user" if author == "user" else "model", parts=made) if made else None
+        types.Content(role="user" if author == "user" else "model", parts=content_parts)
+        if content_parts
+        else None
     )
     return Event(author=author, invocation_id=invocation, content=content, **fields)
 
@@ -32,7 +34,7 @@ def answer(name: str, response: Any) -> types.Part:
     return types.Part(function_response=types.FunctionResponse(name=name, response=response))
 
 
-def told(*events: Event) -> list[tuple[str, str, str]]:
+def spoken(*events: Event) -> list[tuple[str, str, str]]:
     return [(message.role, message.author, message.text) for message in messages(events)]
 
 
@@ -42,10 +44,10 @@ def heard(text: str, *, finished: bool = True) -> types.Transcription:
 
 def test_a_message_names_its_event_and_time():
     """A message has the id and the time of its event."""
-    asked = event("Hello", timestamp=1_700_000_000.0)
-    [message] = messages([asked])
+    greeting = event("Hello", timestamp=1_700_000_000.0)
+    [message] = messages([greeting])
     at = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
-    assert (message.event_id, message.at) == (asked.id, at)
+    assert (message.event_id, message.at) == (greeting.id, at)
 
 
 CODE = types.ExecutableCode(code="print(1)", language=types.Language.PYTHON)
@@ -53,7 +55,7 @@ OUTPUT = types.CodeExecutionResult(outcome=types.Outcome.OUTCOME_OK, output="42"
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("source", "message"),
     [
         (event("Hello", "there"), ("user", "user", "Hello\nthere")),
         (event("Hi!", author="a"), ("agent", "a", "Hi!")),
@@ -70,11 +72,11 @@ OUTPUT = types.CodeExecutionResult(outcome=types.Outcome.OUTCOME_OK, output="42"
         (event("par", author="a", partial=True), None),
     ],
 )
-def test_what_is_said_becomes_a_message(given: Event, said: tuple[str, str, str] | None):
+def test_what_is_said_becomes_a_message(source: Event, message: tuple[str, str, str] | None):
     """Texts, answers of tools, output of code and finished transcriptions are said, by the user, an
     agent or a tool; thoughts, calls, code and partials are not.
     """
-    assert told(given) == ([said] if said else [])
+    assert spoken(source) == ([message] if message else [])
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,7 @@ def test_what_is_said_becomes_a_message(given: Event, said: tuple[str, str, str]
 )
 def test_answers_that_tell_nothing_are_left_out(name: str, response: dict[str, Any]):
     """Credentials, plumbing, the answer to a save and empty answers say nothing."""
-    assert told(event(answer(name, response))) == []
+    assert spoken(event(answer(name, response))) == []
 
 
 def test_a_compaction_is_a_summary_of_its_range():
@@ -174,11 +176,11 @@ def test_the_last_message_carries_what_was_recalled():
     loaded = event(
         answer("load_memory", {"memories": [{"text": "Ada likes tea"}]}), author="assistant"
     )
-    found = messages(
+    transcript = messages(
         [event("hi"), loaded, event("later", invocation="i2")], prefetched=["Ada has a parrot"]
     )
-    assert found[0].recalled == ()
-    assert found[-1].recalled == ("Ada has a parrot", "Ada likes tea")
+    assert transcript[0].recalled == ()
+    assert transcript[-1].recalled == ("Ada has a parrot", "Ada likes tea")
 
 
 def test_a_fenced_block_is_recalled_not_text():
@@ -221,16 +223,16 @@ class Forecast(BaseModel):
 )
 def test_objects_in_a_tools_answer_become_text(value: Any, text: str):
     """A tool may answer with any object; it is kept as JSON, or as what it says of itself."""
-    ((role, _, said),) = told(event(answer("lookup", {"value": value}), author="assistant"))
-    assert (role, said) == ("tool", f'{{"value": {text}}}')
+    ((role, _, content),) = spoken(event(answer("lookup", {"value": value}), author="assistant"))
+    assert (role, content) == ("tool", f'{{"value": {text}}}')
 
 
 def test_an_unreadable_event_is_left_out_with_a_warning(caplog: pytest.LogCaptureFixture):
     """One event that cannot be read does not keep its session from being saved."""
-    held: dict[str, Any] = {"city": "Oslo"}
-    held["self"] = held
-    broken = event(answer("lookup", held), author="assistant", id="broken")
-    assert [text for _, _, text in told(event("before"), broken, event("after"))] == [
+    cycle: dict[str, Any] = {"city": "Oslo"}
+    cycle["self"] = cycle
+    broken = event(answer("lookup", cycle), author="assistant", id="broken")
+    assert [text for _, _, text in spoken(event("before"), broken, event("after"))] == [
         "before",
         "after",
     ]
@@ -305,10 +307,10 @@ def blob(**fields: Any) -> types.Part:
 )
 def test_a_files_name_and_uri_are_part_of_what_was_said(part: types.Part, line: str | None):
     """A file stands in the text by its name, URI and kind; recorded speech does not."""
-    assert told(event("See this:", part)) == [
+    assert spoken(event("See this:", part)) == [
         ("user", "user", "\n".join(filter(None, ("See this:", line))))
     ]
-    assert told(event(part, author="painter")) == ([("agent", "painter", line)] if line else [])
+    assert spoken(event(part, author="painter")) == ([("agent", "painter", line)] if line else [])
 
 
 def test_files_in_a_tools_answer_are_named():
@@ -322,7 +324,7 @@ def test_files_in_a_tools_answer_are_named():
         function_response=types.FunctionResponse(name="plot", response={"rows": 3}, parts=parts)
     )
     alone = types.Part(function_response=types.FunctionResponse(name="plot", parts=parts))
-    assert told(event(both, alone, author="assistant")) == [
+    assert spoken(event(both, alone, author="assistant")) == [
         ("tool", "plot", '{"rows": 3}\n[attached: gs://b/plot.png]'),
         ("tool", "plot", "[attached: gs://b/plot.png]"),
     ]

@@ -200,12 +200,12 @@ async def check_turn(service: KagentMemoryService, cell: Cell) -> None:
     if cell.mode:
         assert any("with Grace" in block for block in shown)
         assert KNOWN[1] in [memory["text"] for memory in loaded["memories"]]
-        found = await asyncio.wait_for(
+        answer = await asyncio.wait_for(
             service.memories.recall(SCOPE, "Who has the spare key?"), SOON
         )
-        assert found.mode == cell.mode
-        assert [reason.startswith(cell.degraded) for reason in found.degraded] == [True]
-        assert KNOWN[1] in [hit.memory.content for hit in found]
+        assert answer.mode == cell.mode
+        assert [reason.startswith(cell.degraded) for reason in answer.degraded] == [True]
+        assert KNOWN[1] in [hit.memory.content for hit in answer]
     else:
         assert shown == []
         assert loaded == {"error": "memory unavailable"}
@@ -237,8 +237,8 @@ async def check_recovered(
         [space] = await memories.store.memories.spaces.all()
         lacking = MemoryQuery(lacking=space.number, now=later)
         assert not await memories.store.memories.select(SCOPE, lacking)
-        found = await memories.recall(SCOPE, "Is the spare key with Grace?")
-        assert (found.mode, found.degraded, found[0].memory.content) == ("hybrid", (), KNOWN[1])
+        answer = await memories.recall(SCOPE, "Is the spare key with Grace?")
+        assert (answer.mode, answer.degraded, answer[0].memory.content) == ("hybrid", (), KNOWN[1])
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -251,8 +251,8 @@ async def test_a_model_that_fails_under_a_turn(uri: str, part: str, fault: str):
     settings = SHORT if fault == "slow" else PATIENT
     async with KagentMemoryService(uri, settings=settings, **models) as service:
         await service.memories.add(SCOPE, KNOWN)
-        found = await service.memories.recall(SCOPE, "Which tea?")
-        assert (found.mode, found.degraded) == ("hybrid", ())
+        answer = await service.memories.recall(SCOPE, "Which tea?")
+        assert (answer.mode, answer.degraded) == ("hybrid", ())
         models[part].fault = fault
         await check_turn(service, cell)
         if part == "rerank":  # which nothing that is accepted waits for

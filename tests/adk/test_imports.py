@@ -66,15 +66,15 @@ def test_agents_load_little_and_nothing_on_their_loop():
     """The names for agents load nothing that only opened memory needs, and the first use does not
     load that on the caller's event loop.
     """
-    ran = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", f"import json, sys\n{WATCHED}"],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert ran.returncode == 0, ran.stderr
-    loaded, seen, on_the_loop = map(set, json.loads(ran.stdout))
+    assert process.returncode == 0, process.stderr
+    loaded, on_first_use, on_the_loop = map(set, json.loads(process.stdout))
     assert "kagent_memory.adk.service" in loaded
     assert loaded & HEAVY == set()
-    assert "sqlite3" in seen
+    assert "sqlite3" in on_first_use
     assert on_the_loop & HEAVY == set()

@@ -80,8 +80,8 @@ def task_completed() -> str:
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 async def test_voice_turns_are_saved_when_a_live_session_ends(service: KagentMemoryService):
     """Voice turns of a live session are saved when its connection ends."""
-    asked = types.Content(role="model", parts=[call("load_memory", query="parrot")])
-    responses = [heard("My parrot is called Grace"), LlmResponse(content=asked)]
+    tool_call = types.Content(role="model", parts=[call("load_memory", query="parrot")])
+    responses = [heard("My parrot is called Grace"), LlmResponse(content=tool_call)]
     queue = LiveRequestQueue()
     model = Live(responses=responses, queue=queue)
     tools = [PrefetchMemoryTool(), LoadMemoryTool(), task_completed]

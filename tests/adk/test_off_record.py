@@ -22,9 +22,9 @@ from .scripted import (
     call,
     contents,
     responses,
-    said,
     scripted,
     texts,
+    user_message,
 )
 
 CANARY = "quokkamarmalade"
@@ -111,7 +111,7 @@ async def set_state(chat: Chat, value: str | None) -> None:
 
 def test_a_session_that_began_off_the_record_stays_so():
     """A state that stood from the beginning covers all events up to its first change."""
-    first = Event(author="user", invocation_id="i1", content=said("one"))
+    first = Event(author="user", invocation_id="i1", content=user_message("one"))
     back = Event(
         author="user", invocation_id="i2", actions=EventActions(state_delta={"memory": "on"})
     )

@@ -34,7 +34,7 @@ from .scripted import (
 WHOSE: dict[str, Any] = {"app_name": APP, "user_id": USER}
 
 
-async def found(service: KagentMemoryService, query: str, **whose: str) -> list[str]:
+async def search(service: KagentMemoryService, query: str, **whose: str) -> list[str]:
     answer = await service.search_memory(**{**WHOSE, **whose}, query=query)
     return [text_of(memory) for memory in answer.memories]
 
@@ -48,19 +48,19 @@ async def test_a_memory_comes_back_as_given_with_its_fields_set(each_service: Ka
     """
     nested = {"project": "x", "nested": {"a": [1, None, "ü"]}, "user_id": "eve"}
     own = {**nested, "type": "episodic", "tags": "own", "pinned": True, "ttl": "90000s"}
-    given = entry(
+    original = entry(
         "Ada prefers dark mode",
         author="ada",
         timestamp="2026-01-05T09:30:00Z",
         custom_metadata={**own, "origin": "import", "session_id": "s9"},
     )
     wide = {"type": "procedural", "topics": ["ops"], "importance": 0.9, "ttl_days": 3, "color": "r"}
-    await each_service.add_memory(**WHOSE, memories=[given], custom_metadata=wide)
-    (found,) = (await each_service.search_memory(**WHOSE, query="dark mode")).memories
-    assert (found.author, text_of(found)) == ("ada", "Ada prefers dark mode")
-    assert datetime.fromisoformat(found.timestamp or "") == datetime(2026, 1, 5, 9, 30, tzinfo=UTC)
-    assert found.custom_metadata == {**nested, "color": "r"}
-    memory = await each_service.memories.get(SCOPE, found.id or "")
+    await each_service.add_memory(**WHOSE, memories=[original], custom_metadata=wide)
+    (result,) = (await each_service.search_memory(**WHOSE, query="dark mode")).memories
+    assert (result.author, text_of(result)) == ("ada", "Ada prefers dark mode")
+    assert datetime.fromisoformat(result.timestamp or "") == datetime(2026, 1, 5, 9, 30, tzinfo=UTC)
+    assert result.custom_metadata == {**nested, "color": "r"}
+    memory = await each_service.memories.get(SCOPE, result.id or "")
     fields = ("type", "topics", "tags", "importance", "pinned", "origin", "ttl_days", "session_id")
     assert [getattr(memory, name) for name in fields] == [
         "episodic",
@@ -79,8 +79,10 @@ async def test_events_take_fields_from_metadata(
 ):
     """Metadata of events sets the same fields as that of single memories."""
     session = session_of("My parrot is called Grace", "The billing service goes live on Thursday")
-    given = {"session_id": "s7", "ttl": "86400s", "tags": ["pets"], "desk": 4}
-    await each_service.add_events_to_memory(**WHOSE, events=session.events, custom_metadata=given)
+    metadata = {"session_id": "s7", "ttl": "86400s", "tags": ["pets"], "desk": 4}
+    await each_service.add_events_to_memory(
+        **WHOSE, events=session.events, custom_metadata=metadata
+    )
     assert await each_service.drain() is True
     for memory in (await each_service.memories.list(SCOPE)).memories:
         assert (memory.session_id, memory.ttl_days, memory.tags) == ("s7", 1, ("pets",))
@@ -95,7 +97,7 @@ async def test_events_take_fields_from_metadata(
 
 
 @pytest.mark.parametrize(
-    ("given", "metadata"),
+    ("memory", "metadata"),
     [
         (
             MemoryEntry(
@@ -112,12 +114,12 @@ async def test_events_take_fields_from_metadata(
     ],
 )
 async def test_an_unfit_entry_refuses_the_whole_call(
-    service: KagentMemoryService, given: MemoryEntry, metadata: dict[str, Any]
+    service: KagentMemoryService, memory: MemoryEntry, metadata: dict[str, Any]
 ):
     """One entry that does not fit is an error, and nothing of its call is written."""
-    given = given.model_copy(update={"custom_metadata": metadata})
+    memory = memory.model_copy(update={"custom_metadata": metadata})
     with pytest.raises(InvalidInput):
-        await service.add_memory(**WHOSE, memories=[entry("fine before"), given])
+        await service.add_memory(**WHOSE, memories=[entry("fine before"), memory])
     assert (await service.memories.list(SCOPE)).memories == ()
 
 
@@ -171,9 +173,9 @@ def test_a_slip_in_the_environment_is_warned_of(
 
 def test_tenant_and_scope_of_choose_the_scope(uri: str):
     """The tenant and `scope_of` decide whose memories these are."""
-    one = KagentMemoryService(uri, settings=MemorySettings(tenant="t1"))
+    service = KagentMemoryService(uri, settings=MemorySettings(tenant="t1"))
     other = KagentMemoryService(uri, scope_of=lambda app, user: Scope("t2", user, "all apps"))
-    assert one.scope(APP, USER) == Scope("t1", USER, APP)
+    assert service.scope(APP, USER) == Scope("t1", USER, APP)
     assert other.scope(APP, USER) == Scope("t2", USER, "all apps")
 
 
@@ -186,7 +188,7 @@ def test_every_loop_and_thread_may_use_one_service(uri: str):
     async def use(number: int) -> None:
         for turn in range(5):
             await service.add_memory(**WHOSE, memories=[entry(f"thread {number} fact {turn}")])
-            assert await found(service, f"thread {number} fact {turn}")
+            assert await search(service, f"thread {number} fact {turn}")
 
     with KagentMemoryService(uri, llm=False) as service, ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda number: asyncio.run(use(number)), range(8)))

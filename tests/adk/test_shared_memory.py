@@ -75,8 +75,8 @@ async def test_every_reader_sees_shared_memory(
         }
     assert await contents(shared, TEAM) == ["The release train leaves on Thursday at 14:00."]
     assert "Ada checks the release at noon." in await contents(shared, OWN)
-    found = await shared.search_memory(app_name=APP, user_id=USER, query="release train")
-    assert text_of(found.memories[0]).startswith("The release train")
+    response = await shared.search_memory(app_name=APP, user_id=USER, query="release train")
+    assert text_of(response.memories[0]).startswith("The release train")
     await shared.add_session_to_memory(await chat.session())
     assert await shared.drain(60)
     assert ASKED in await contents(shared, OWN)
@@ -117,7 +117,7 @@ async def test_every_scope_must_be_of_the_runs_tenant(uri: str):
 
 
 @pytest.mark.parametrize(
-    "given",
+    "scope",
     [
         [OWN, TEAM],
         ([], OWN),
@@ -126,10 +126,10 @@ async def test_every_scope_must_be_of_the_runs_tenant(uri: str):
     ],
     ids=str,
 )
-async def test_a_wrong_scope_of_is_a_clear_error(uri: str, given: Any):
+async def test_a_wrong_scope_of_is_a_clear_error(uri: str, scope: Any):
     """A `scope_of` that returns neither a scope nor a pair for reading and writing is a clear
     error.
     """
-    service = KagentMemoryService(uri, llm=False, scope_of=lambda app, user: given)
+    service = KagentMemoryService(uri, llm=False, scope_of=lambda app, user: scope)
     with pytest.raises(ConfigurationError, match=r"such as \(\[own, team\], own\)"):
         await service.search_memory(app_name=APP, user_id=USER, query="tea")

@@ -52,8 +52,8 @@ def test_a_program_without_a_loop_uses_the_verbs(uri: str):
         tea, parrots = memory.sync.add(
             ADA, ["Ada's favourite tea is oolong.", "Grace keeps two parrots."]
         )
-        found = memory.sync.recall(ADA, "Which tea does Ada like?", limit=1)
-        assert [hit.memory.id for hit in found] == [tea]
+        hits = memory.sync.recall(ADA, "Which tea does Ada like?", limit=1)
+        assert [hit.memory.id for hit in hits] == [tea]
         assert memory.sync.forget(ADA, [parrots]) == (parrots,)
         memory.sync.remember(ADA, [Message(text="The kiln is hot.", event_id="e1")], "s1")
         assert memory.sync.drain()

@@ -24,7 +24,18 @@ from kagent_memory import (
 )
 from kagent_memory.records import current_tenant
 
-from .scripted import APP, USER, Chat, assistant, blocks, call, contents, responses, said, scripted
+from .scripted import (
+    APP,
+    USER,
+    Chat,
+    assistant,
+    blocks,
+    call,
+    contents,
+    responses,
+    scripted,
+    user_message,
+)
 
 TENANTS = ("acme", "acme-corp", "Ämter & Söhne", "a::b", "%")
 
@@ -90,12 +101,16 @@ def test_the_sync_runner_keeps_the_tenant(uri):
     chat = Chat(assistant(model, tools=[SaveMemoryTool()]), service, sessions=sessions)
     session = asyncio.run(sessions.create_session(app_name=APP, user_id=USER))
     with tenant("acme"):
-        list(chat.runner.run(user_id=USER, session_id=session.id, new_message=said("Save it")))
+        list(
+            chat.runner.run(
+                user_id=USER, session_id=session.id, new_message=user_message("Save it")
+            )
+        )
 
     async def look() -> list[list[str]]:
-        found = [await of_tenant(service, name) for name in ("acme", "")]
+        texts = [await of_tenant(service, name) for name in ("acme", "")]
         await service.close()
-        return found
+        return texts
 
     assert asyncio.run(look()) == [["The gate code is 7."], []]
 

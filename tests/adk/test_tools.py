@@ -85,22 +85,25 @@ NO_WHOLE = [("limit", limit) for limit in (0, 1.5, "many", [3], float("nan"))]
 
 
 @pytest.mark.parametrize(
-    ("tool", "args", "told"),
+    ("tool", "args", "message"),
     [
         (SaveMemoryTool(), {"content": "  "}, "content: is required."),
         (LoadMemoryTool(), {"query": ""}, "query: Field required."),
         (RecallMemoryTool(), {"query": "x", "types": ["odd"]}, "types: 'semantic', 'episodic'"),
         (RecallMemoryTool(), {"query": "x", "after": "soon"}, "after must be an ISO 8601 date"),
-        *((RecallMemoryTool(), {"query": "x", name: one}, f"{name}: ") for name, one in NO_WHOLE),
+        *(
+            (RecallMemoryTool(), {"query": "x", name: value}, f"{name}: ")
+            for name, value in NO_WHOLE
+        ),
         (ForgetMemoryTool(), {}, "ids or query is required."),
     ],
 )
 async def test_wrong_arguments_are_told_to_the_model(
-    service: KagentMemoryService, tool: Any, args: dict[str, Any], told: str
+    service: KagentMemoryService, tool: Any, args: dict[str, Any], message: str
 ):
     """An argument that does not fit is an error that names it and what it takes."""
     answer = await answer_of(tool, service, **args)
-    assert answer["error"].startswith(told)
+    assert answer["error"].startswith(message)
 
 
 @pytest.mark.parametrize("theirs", [None, InMemoryMemoryService()])
@@ -131,8 +134,8 @@ async def test_without_our_service_runs_go_on(theirs: Any):
     await chat.say("My parrot is called Grace")
     assert texts(chat.requests[0]) == ["My parrot is called Grace"]
     if theirs is not None:
-        found = await theirs.search_memory(app_name=APP, user_id=USER, query="parrot")
-        assert found.memories == []
+        answer = await theirs.search_memory(app_name=APP, user_id=USER, query="parrot")
+        assert answer.memories == []
 
 
 async def test_recall_never_widens_the_developers_filter(service: KagentMemoryService):
@@ -145,28 +148,28 @@ async def test_recall_never_widens_the_developers_filter(service: KagentMemorySe
             Fact("Deploy song by the band", type="semantic"),
         ],
     )
-    asked = {"query": "deploy", "types": "procedural", "tags": ["ops"]}
-    assert shown(await answer_of(RecallMemoryTool(), service, **asked)) == [
+    arguments = {"query": "deploy", "types": "procedural", "tags": ["ops"]}
+    assert shown(await answer_of(RecallMemoryTool(), service, **arguments)) == [
         "Deploy with make deploy"
     ]
     fixed = RecallMemoryTool(5, filter=Filter(types=("episodic",)))
-    assert shown(await answer_of(fixed, service, **asked)) == ["Deploy failed on Monday"]
+    assert shown(await answer_of(fixed, service, **arguments)) == ["Deploy failed on Monday"]
 
 
 @pytest.mark.parametrize(
-    ("given", "found"), [(True, 0), ("true", 0), (False, 1), ("false", 1), (None, 1)]
+    ("flag", "count"), [(True, 0), ("true", 0), (False, 1), ("false", 1), (None, 1)]
 )
 async def test_recall_stays_in_this_session_only_when_told(
-    service: KagentMemoryService, given: Any, found: int
+    service: KagentMemoryService, flag: Any, count: int
 ):
     """A search is narrowed to this session by a true value, written as models write it."""
     await service.memories.add(SCOPE, [Fact("Deploy with make deploy", session_id="another")])
-    answer = await answer_of(RecallMemoryTool(), service, query="deploy", this_session=given)
-    assert len(answer["memories"]) == found
+    answer = await answer_of(RecallMemoryTool(), service, query="deploy", this_session=flag)
+    assert len(answer["memories"]) == count
 
 
 @pytest.mark.parametrize(
-    ("tool", "asked", "found"),
+    ("tool", "arguments", "count"),
     [
         (RecallMemoryTool(), {}, 5),
         (RecallMemoryTool(), {"limit": "3"}, 3),
@@ -175,11 +178,11 @@ async def test_recall_stays_in_this_session_only_when_told(
     ],
 )
 async def test_the_model_may_say_how_many_it_wants(
-    service: KagentMemoryService, tool: Any, asked: dict[str, Any], found: int
+    service: KagentMemoryService, tool: Any, arguments: dict[str, Any], count: int
 ):
     """The model's number counts up to the developer's, or 50; without one 5 come, or theirs."""
     await service.memories.add(SCOPE, [f"deploy {number}" for number in range(70)])
-    assert len(shown(await answer_of(tool, service, query="deploy", **asked))) == found
+    assert len(shown(await answer_of(tool, service, query="deploy", **arguments))) == count
 
 
 def forgetting(service: Any) -> Callable[..., Awaitable[dict[str, Any]]]:
@@ -219,16 +222,16 @@ async def test_forgetting_names_what_is_linked_and_leaves_it(uri: str):
     same = ScriptedLlm(lambda _: {"decisions": [{"fact": "F1", "action": "NOOP", "memory": "M1"}]})
     async with KagentMemoryService(uri, llm=same, summary=AsSaid()) as service:
         for number, text in enumerate(("The user lives in Graz", "Graz is where the user lives")):
-            said = [Message(text=text, event_id=f"e{number}")]
-            await service.memories.remember(SCOPE, said, f"s{number}")
+            messages = [Message(text=text, event_id=f"e{number}")]
+            await service.memories.remember(SCOPE, messages, f"s{number}")
             assert await service.drain()
-        one, other = (await service.memories.list(SCOPE)).memories
+        first, second = (await service.memories.list(SCOPE)).memories
         answer = forgetting(service)
-        asked = await answer(ids=[one.id])
-        for told in (asked, await answer(ids=[one.id], token=asked["token"])):
-            assert [memory["id"] for memory in told["linked"]["memories"]] == [other.id]
-        assert await contents(service) == [other.content]
-        assert "linked" not in await answer(ids=[other.id])
+        request = await answer(ids=[first.id])
+        for reply in (request, await answer(ids=[first.id], token=request["token"])):
+            assert [memory["id"] for memory in reply["linked"]["memories"]] == [second.id]
+        assert await contents(service) == [second.content]
+        assert "linked" not in await answer(ids=[second.id])
 
 
 async def test_a_tool_with_its_own_service_works_in_agent_tool(
@@ -284,5 +287,5 @@ async def test_the_tools_find_what_their_session_keeps(uri: str):
         await chat.say("hello there")
         assert shown(responses(chat.requests[-1])[-1]) == ["User prefers dark mode"]
         assert await answer_of(LoadMemoryTool(), service, query="dark mode") == {"memories": []}
-        asked = {"app_name": APP, "user_id": USER, "query": "dark mode"}
-        assert (await service.search_memory(**asked)).memories == []
+        query = {"app_name": APP, "user_id": USER, "query": "dark mode"}
+        assert (await service.search_memory(**query)).memories == []

@@ -65,8 +65,8 @@ def run(uri: str, capsys: pytest.CaptureFixture[str]) -> Callable[..., Run]:
 
 async def dead_letter(memories: Memories, place: str) -> str:
     """Leave a dead job about a move; return its id."""
-    said = Message(text=f"I moved to {place}", event_id="e")
-    await memories.remember(SCOPE, [said], f"session {place[0]}")
+    message = Message(text=f"I moved to {place}", event_id="e")
+    await memories.remember(SCOPE, [message], f"session {place[0]}")
     now = datetime.now(UTC)
     job = await memories.store.queue.claim("test", now=now, lease_seconds=5)
     assert job

@@ -34,9 +34,9 @@ def test_forget_erases_what_is_there_and_names_the_rest(run: Any, id: str):
     the code of not found.
     """
     unknown = new_id(datetime.now(UTC))
-    told = run("forget", id, unknown, *OF_ADA)
-    assert (told.code, told.out) == (3, "")
-    assert f"{unknown} in this scope. The others were erased." in told.err
+    result = run("forget", id, unknown, *OF_ADA)
+    assert (result.code, result.out) == (3, "")
+    assert f"{unknown} in this scope. The others were erased." in result.err
     ids = run("add", "Ada likes coffee", "Ada likes milk", *OF_ADA, "--json").json["ids"]
     assert {*run("forget", *ids, *OF_ADA, "--json").json["forgotten"]} == {*ids}
     assert "erased" not in run("forget", id, *OF_ADA).err
@@ -86,8 +86,8 @@ def test_an_id_may_be_given_by_its_beginning(run: Any, id: str):
     assert run("pin", id[:30]).code == 0
     other = run("add", "Ada likes coffee", *OF_ADA, "--json").json["ids"][0]
     same = id[: next(at for at in range(36) if id[at] != other[at])]
-    told = run("show", same)
-    assert (told.code, "2 ids begin with" in told.err) == (2, True)
+    result = run("show", same)
+    assert (result.code, "2 ids begin with" in result.err) == (2, True)
     assert run("forget", other[: len(same) + 1], "--json").json == {"forgotten": [other]}
 
 
@@ -156,8 +156,8 @@ def test_show_and_explain_are_for_people(run: Any, id: str):
 def test_several_scopes_are_named_rather_than_guessed(run: Any, id: str):
     """A command that fits several scopes names them and stops, rather than guess one."""
     run("add", "x", "--app", "demo", "--user", "bob")
-    ran = run("list")
-    assert (ran.code, "--app demo --user" in ran.err) == (3, True)
+    result = run("list")
+    assert (result.code, "--app demo --user" in result.err) == (3, True)
     assert "Ada likes tea" in run("list", "--user", "ada").out
 
 
@@ -181,8 +181,8 @@ def test_the_doctor_ends_with_what_it_found(run: Any, id: str):
 
 def test_serve_serves_until_it_is_stopped(uri: str):
     """`serve` answers over HTTP and gRPC, and what it was given is there after SIGTERM."""
-    with serving("--grpc-port", "0", "--uri", uri) as (process, said):
-        [address, port] = re.findall(r"on (\S+)[,;]", said)
+    with serving("--grpc-port", "0", "--uri", uri) as (process, stderr):
+        [address, port] = re.findall(r"on (\S+)[,;]", stderr)
         with grpc.insecure_channel(port) as channel:
             grpc.channel_ready_future(channel).result(60)
         info = httpx.get(f"{address}/api/v1/info", timeout=120).json()
@@ -190,8 +190,8 @@ def test_serve_serves_until_it_is_stopped(uri: str):
         assert main(["add", "over http", *OF_ADA, "--uri", address]) == 0
         assert main(["doctor", "--uri", address]) == 0
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=120)
-        assert (process.returncode, "Traceback" in said) == (0, False), said
+        _, stderr = process.communicate(timeout=120)
+        assert (process.returncode, "Traceback" in stderr) == (0, False), stderr
     assert main(["search", "http", *OF_ADA]) == 0
 
 
@@ -202,14 +202,14 @@ def test_a_search_may_cover_other_scopes(run: Any):
         run("add", f"Tea of {app} {user}", "--app", app, "--user", user)
     run("add", "Tea of others", *OF_ADA, "--tenant", "x")
 
-    def found(*words: str) -> list[tuple[str, str]]:
+    def search(*words: str) -> list[tuple[str, str]]:
         hits = run("search", "tea", "--limit", "9", "--json", *words).json["hits"]
         return sorted((hit["scope"]["app"], hit["scope"]["user"]) for hit in hits)
 
-    assert found(*OF_ADA, "--beside", *team, "--beside", *shop) == [own, team, shop]
-    assert found("--user", "ada", "--all") == [own, shop]
-    assert found("--app", "demo", "--all") == [own, team]
-    assert found("--all", "--tenant", "x") == [own]
+    assert search(*OF_ADA, "--beside", *team, "--beside", *shop) == [own, team, shop]
+    assert search("--user", "ada", "--all") == [own, shop]
+    assert search("--app", "demo", "--all") == [own, team]
+    assert search("--all", "--tenant", "x") == [own]
 
 
 LOADED = """
@@ -224,6 +224,6 @@ print([name for name in HEAVY if name in sys.modules])
 def test_a_command_loads_what_it_uses(tmp_path: Path) -> None:
     """A command imports nothing heavy that it has no use for."""
     line = [sys.executable, "-c", LOADED, f"libsql:///{tmp_path}/memory.db"]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=300, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[-1] == "[]"
+    process = subprocess.run(line, capture_output=True, text=True, timeout=300, check=False)
+    assert (process.returncode, process.stderr) == (0, "")
+    assert process.stdout.splitlines()[-1] == "[]"

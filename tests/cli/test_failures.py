@@ -34,7 +34,7 @@ def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     return uri
 
 
-def ran(*words: str, shell: str = "", **more: Any) -> subprocess.CompletedProcess[str]:
+def run_command(*words: str, shell: str = "", **more: Any) -> subprocess.CompletedProcess[str]:
     """Run a command in a process of its own; `shell` redirects its streams."""
     line = [sys.executable, "-m", "kagent_memory", *words]
     if shell:
@@ -72,25 +72,26 @@ def test_a_mistake_is_one_line_or_one_json_document(
 ) -> None:
     """A mistake ends with its exit code and one line, or with JSON where that was asked for."""
     assert main(words) == code
-    said = capsys.readouterr()
-    assert (said.out, said.err.count("\n")) == ("", 1)
-    assert said.err.startswith("kagent-memory: ")
-    assert advice in said.err
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err.count("\n")) == ("", 1)
+    assert captured.err.startswith("kagent-memory: ")
+    assert advice in captured.err
     assert main([*words, "--json"]) == code
-    said = capsys.readouterr()
-    told = json.loads(said.out)["error"]
-    assert (told["family"], told["exit_code"], said.err) == (FAMILIES[code], code, "")
-    assert told["message"]
+    captured = capsys.readouterr()
+    error = json.loads(captured.out)["error"]
+    assert (error["family"], error["exit_code"], captured.err) == (FAMILIES[code], code, "")
+    assert error["message"]
     assert code in EXIT_CODES
 
 
 def test_a_disk_that_is_full_is_one_line(uri: str) -> None:
     """An answer that cannot be written ends with exit code 8 and one line that says why."""
     for words in (["list", *OF_ADA], ["--help"]):
-        done = ran(*words, shell=">/dev/full")
-        assert (done.returncode, done.stderr.count("\n")) == (8, 1), (words, done.stderr)
+        process = run_command(*words, shell=">/dev/full")
+        assert (process.returncode, process.stderr.count("\n")) == (8, 1), (words, process.stderr)
         assert (
-            done.stderr == "kagent-memory: The answer cannot be written: No space left on device.\n"
+            process.stderr
+            == "kagent-memory: The answer cannot be written: No space left on device.\n"
         )
 
 
@@ -98,26 +99,29 @@ def test_a_disk_that_is_full_is_one_line(uri: str) -> None:
 def test_closed_streams_are_no_error(uri: str, shell: str) -> None:
     """A command whose standard streams are closed or full still does its work and succeeds."""
     for words in (["list", *OF_ADA], *([["token", "create"]] if shell == ">&- 2>&-" else [])):
-        done = ran(*words, shell=shell)
-        assert (done.returncode, "Traceback" in done.stderr) == (0, False), (words, done.stderr)
+        process = run_command(*words, shell=shell)
+        assert (process.returncode, "Traceback" in process.stderr) == (0, False), (
+            words,
+            process.stderr,
+        )
 
 
 def test_a_reader_that_goes_away_is_no_error(uri: str) -> None:
     """A pipe whose reader went away ends a command in silence and with success."""
     for words in ("list --app demo --user ada --json", "--help"):
         line = f'set -o pipefail; "{sys.executable}" -m kagent_memory {words} | true'
-        done = subprocess.run(
+        process = subprocess.run(
             ["bash", "-c", line], capture_output=True, text=True, timeout=300, check=False
         )
-        assert (done.returncode, done.stderr) == (0, ""), words
+        assert (process.returncode, process.stderr) == (0, ""), words
 
 
 @pytest.mark.parametrize("shell", ["<&-", "</dev/null"])
 def test_nothing_on_standard_input_is_one_line(uri: str, shell: str) -> None:
     """`add` with no text anywhere is refused in one line that asks for one."""
-    done = ran("add", *OF_ADA, shell=shell)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "at least one text" in done.stderr
+    process = run_command("add", *OF_ADA, shell=shell)
+    assert (process.returncode, process.stderr.count("\n")) == (2, 1)
+    assert "at least one text" in process.stderr
 
 
 STARTED = """
@@ -145,49 +149,48 @@ def test_ctrl_c_at_any_moment_is_no_stack_trace(uri: str) -> None:
         assert process.stdout.readline() == "started\n"
         time.sleep(pause)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=180)
-        assert "Traceback" not in said, said
+        _, stderr = process.communicate(timeout=180)
+        assert "Traceback" not in stderr, stderr
 
 
 def test_the_version_is_told() -> None:
     """`--version` prints the version of the distribution."""
-    done = ran("--version")
-    assert done.stdout == f"kagent-memory {kagent_memory.__version__}\n"
+    process = run_command("--version")
+    assert process.stdout == f"kagent-memory {kagent_memory.__version__}\n"
     assert kagent_memory.__version__[0].isdecimal()
 
 
 FORGER = """
 import logging, sys
 from kagent_memory.cli.output import Output, set_up_logging
-set_up_logging(sys.argv[1], Output())
-import litellm
 forged = "no\\nERROR kagent_memory: all is lost\\x1b[2J"
-logging.getLogger("kagent_memory").warning("told %s", forged)
-logging.getLogger("LiteLLM").warning(forged)
-try:
-    raise ValueError(forged)
-except ValueError:
-    logging.getLogger("kagent_memory").exception("failed")
+for log_format in ("text", "json"):
+    logging.getLogger().handlers.clear()
+    set_up_logging(log_format, Output())
+    import litellm
+    logging.getLogger("kagent_memory").warning("told %s", forged)
+    logging.getLogger("LiteLLM").warning(forged)
+    try:
+        raise ValueError(forged)
+    except ValueError:
+        logging.getLogger("kagent_memory").exception("failed")
 """
 
 
-@pytest.mark.parametrize("log_format", ["text", "json"])
-def test_no_text_forges_a_log_line(log_format: str) -> None:
+def test_no_text_forges_a_log_line() -> None:
     """A message, ours or LiteLLM's, stays on one line, which is one object where JSON was asked
     for, and drives no terminal; a traceback is indented.
     """
     environ = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-    done = subprocess.run(
-        [sys.executable, "-c", FORGER, log_format],
-        capture_output=True, text=True, env=environ, check=True,
-    )  # fmt: skip
-    lines = done.stderr.splitlines()
-    assert "\x1b[2J" not in done.stderr
+    process = subprocess.run(
+        [sys.executable, "-c", FORGER], capture_output=True, text=True, env=environ, check=True
+    )
+    lines = process.stderr.splitlines()
+    assert "\x1b[2J" not in process.stderr
     assert not [line for line in lines if line.startswith("ERROR kagent_memory: all is lost")]
-    assert sum("all is lost" in line for line in lines) >= 3
-    if log_format == "json":
-        told = [json.loads(line) for line in lines if line.startswith("{")]
-        assert [record["level"] for record in told] == ["warning", "warning", "error"]
+    assert sum("all is lost" in line for line in lines) >= 6
+    records = [json.loads(line) for line in lines if line.startswith("{")]
+    assert [record["level"] for record in records] == ["warning", "warning", "error"]
 
 
 def is_running(pid: int) -> bool:
@@ -207,16 +210,16 @@ def test_a_private_postgres_stops_when_serve_is_told_to_end(
     data = tmp_path / "pg"
     postmaster = 0
     try:
-        with serving("--uri", f"pgserver:///{data}") as (process, said):
-            assert said, "it did not start"
+        with serving("--uri", f"pgserver:///{data}") as (process, stderr):
+            assert stderr, "it did not start"
             postmaster = int((data / "postmaster.pid").read_text(encoding="utf-8").split()[0])
             assert is_running(postmaster)
             process.send_signal(number)
             for _ in range(3):  # whoever is impatient breaks off nothing
                 time.sleep(0.1)
                 process.send_signal(number)
-            _, said = process.communicate(timeout=180)
-            assert (process.returncode, "Traceback" in said) == (0, False), said
+            _, stderr = process.communicate(timeout=180)
+            assert (process.returncode, "Traceback" in stderr) == (0, False), stderr
             assert not is_running(postmaster), "the private PostgreSQL is left running"
     finally:
         if postmaster and is_running(postmaster):

@@ -23,10 +23,10 @@ WITHOUT_JSON = {"serve", "mcp", "export"}  # they serve, or write a format of th
 ELSEWHERE = {"reembed"}  # they need a model, an embedder; tested beside those
 
 
-def check(path: Path, said: str, normalised: Callable[[str], object] = str) -> None:
+def check(path: Path, text: str, normalised: Callable[[str], object] = str) -> None:
     if os.environ.get("GOLDEN") == "write":
-        path.write_text(said, encoding="utf-8")
-    assert normalised(said) == normalised(path.read_text(encoding="utf-8")), (
+        path.write_text(text, encoding="utf-8")
+    assert normalised(text) == normalised(path.read_text(encoding="utf-8")), (
         "if it is meant: make docs"
     )
 
@@ -84,22 +84,22 @@ def test_the_shape_of_every_json_answer_is_as_before(
     shapes: dict[str, list[str]] = {}
 
     def tell(name: str, *words: str) -> Any:
-        ran = run(*name.split(), *words, "--json")
-        shapes[f"{name}, exit code {ran.code}"] = list(dict.fromkeys(shape(ran.json)))
-        return ran.json
+        result = run(*name.split(), *words, "--json")
+        shapes[f"{name}, exit code {result.code}"] = list(dict.fromkeys(shape(result.json)))
+        return result.json
 
     tell("migrate")
     [id] = tell(
         "add", "Ada likes tea", *OF_ADA, "--topic", "tea", "--tag", "drink", "--category", "taste"
     )["ids"]
-    dead, waiting = asyncio.run(_fill(uri))
+    dead, quarantined = asyncio.run(_fill(uri))
     tell("jobs")
     tell("jobs --retry", dead[0])
     tell("jobs --drop", dead[1])
     tell("worker", "--until-idle")
     tell("list --quarantined", *OF_ADA)
-    tell("confirm", waiting[0])
-    tell("forget", waiting[1])
+    tell("confirm", quarantined[0])
+    tell("forget", quarantined[1])
     tell("search", "tea", *OF_ADA, "--explain")
     tell("list", *OF_ADA, "--limit", "1")
     tell("show", id)

@@ -57,10 +57,10 @@ def test_no_reading_command_makes_a_database_of_a_mistyped_path(
 ) -> None:
     """A command that only reads refuses a path where nothing is, names it and makes nothing."""
     code = main(words_of(command, f"libsql:///{tmp_path}/memroy.db"))
-    said = capsys.readouterr()
-    assert (code, said.out) == (5, "")
-    assert "memroy.db" in said.err
-    assert "KAGENT_MEMORY_URI" in said.err
+    captured = capsys.readouterr()
+    assert (code, captured.out) == (5, "")
+    assert "memroy.db" in captured.err
+    assert "KAGENT_MEMORY_URI" in captured.err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -103,8 +103,8 @@ def test_a_postgres_without_our_schema_stays_without(
 
     before = schemas()
     code = main([command, "--uri", postgres_uri, "--set", "postgres_schema=memroy"])
-    said = capsys.readouterr()
-    assert "memroy" in said.out + said.err
+    captured = capsys.readouterr()
+    assert "memroy" in captured.out + captured.err
     assert code == (0 if command == "doctor" else 5)
     assert schemas() == before
     # no scope to list
@@ -132,17 +132,17 @@ def test_an_environment_that_names_no_store_of_ours_is_refused(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Unless a URI is given, an environment that names no store of ours is refused with advice."""
-    environ, said = REFUSED[name]
-    with pytest.raises(ConfigurationError, match=said):
+    environ, message = REFUSED[name]
+    with pytest.raises(ConfigurationError, match=message):
         compose(None, None, {}, environ)
     assert compose("libsql:///x.db", None, {}, environ)[0] == "libsql:///x.db"
     monkeypatch.chdir(tmp_path)
     for variable, value in environ.items():
         monkeypatch.setenv(variable, value)
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=message):
         KagentMemoryService()
     assert main(["add", "x", "--app", "a", "--user", "u"]) == 5
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

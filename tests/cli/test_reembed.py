@@ -21,9 +21,9 @@ def _clients_go_with_their_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Close what LiteLLM keeps open for a command's loop before the loop is."""
     perform: Callable[..., Any] = cli._perform
 
-    async def performed(*given: Any) -> int:
+    async def performed(*arguments: Any) -> int:
         try:
-            return await perform(*given)
+            return await perform(*arguments)
         finally:
             await hang_up()
 
@@ -50,7 +50,7 @@ def test_a_store_goes_from_one_model_to_another(model: Any, uri: str, run: Calla
     assert (refused.code, "kagent-memory reembed --embedding" in refused.err) == (5, True)
     unnamed = run("reembed")
     assert (unnamed.code, "Name the embedder" in unnamed.err) == (5, True)
-    done = run("reembed", *new, "--drop-old", "--json").json
-    assert (done["memories"], len(done["dropped"])) == (1, 1)
+    result = run("reembed", *new, "--drop-old", "--json").json
+    assert (result["memories"], len(result["dropped"])) == (1, 1)
     assert [run(*search, *embedding).code for embedding in (new, old)] == [0, 5]
     assert run("reembed", "--uri", "http://127.0.0.1:9", *new).code == 5
