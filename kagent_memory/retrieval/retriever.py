@@ -11,7 +11,7 @@ from ..errors import ConfigurationError, InvalidInput
 from ..language.tokenizer import query_terms
 from ..models.llm import Llm
 from ..models.reranking import Reranker
-from ..records import GATED, Exclusion, Hit, Memory, Mode, Recall
+from ..records import EVERYTHING, GATED, Exclusion, Hit, Memory, Mode, Recall
 from ..settings import MemorySettings
 from ..stores.base import MemoryStore
 from ..stores.filter_match import matches_filter
@@ -181,13 +181,13 @@ class Retriever:
         wanted = max(limit + SPARE, MAX_RERANKED if self._reranker else 0)
         while True:
             head = ranked[:wanted]
-            known = await search.view.memories([hit.row for hit in head])
-            # what was edited since the view was taken may no longer fit
-            memories = {
-                row: memory
-                for row, memory in known.items()
-                if matches_filter(search.filter, memory)
-            }
+            memories = await search.view.memories([hit.row for hit in head])
+            if search.filter != EVERYTHING:  # what was edited since may no longer fit
+                memories = {
+                    row: memory
+                    for row, memory in memories.items()
+                    if matches_filter(search.filter, memory)
+                }
             order = await self._reranked(search, head, memories)
             kept, others = await run_in_thread(_size(memories), select, search, order, memories)
             # duplicates that fell together leave room for what stood further down

@@ -5,10 +5,12 @@ they were at a time, beside the short-term memories of its session.
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property, partial
+from itertools import accumulate
 from typing import TypeVar
 
 import numpy as np
@@ -48,9 +50,9 @@ class ManyViews:
 
     def __init__(self, views: Sequence[View]) -> None:
         self._views = views
-        self._starts = np.cumsum([0, *(len(view.index.ids) for view in self._views[:-1])])
+        self._starts = [0, *accumulate(len(view.index.ids) for view in self._views[:-1])]
         self._of_scope: dict[Scope, list[tuple[int, View]]] = {}
-        for start, view in zip(self._starts.tolist(), self._views, strict=True):
+        for start, view in zip(self._starts, self._views, strict=True):
             self._of_scope.setdefault(view.scope, []).append((start, view))
 
     # joined where they are first asked for: in the thread of a search
@@ -72,8 +74,8 @@ class ManyViews:
 
     def _view_of(self, row: int) -> tuple[int, View]:
         """Return the first row of the view that a row lies in, and the view."""
-        number = int(self._starts.searchsorted(row, "right")) - 1
-        return int(self._starts[number]), self._views[number]
+        number = bisect_right(self._starts, row) - 1
+        return self._starts[number], self._views[number]
 
     def scope_of(self, row: int) -> Scope:
         """Return the scope of a memory."""
@@ -119,6 +121,9 @@ class ManyViews:
         answers = await few_at_once(
             lambda view: view.nearest_rows(space, vectors, limit=limit), self._views
         )
+
+        if len(answers) == 1:
+            return answers[0]
 
         def joined() -> list[Nearest]:
             return [
@@ -175,6 +180,8 @@ async def few_at_once(
     work: Callable[[Item], Awaitable[Answer]], items: Sequence[Item]
 ) -> list[Answer]:
     """Return the answer for each item; when one fails, the others end before its error is told."""
+    if len(items) == 1:
+        return [await work(items[0])]
     answers: list[Answer] = []
     for batch in batched(items, SCOPES_AT_ONCE):
         tasks = [asyncio.ensure_future(work(item)) for item in batch]

@@ -110,19 +110,17 @@ def rank(
         left_out |= dict.fromkeys(irrelevant, "irrelevant")
         answering = NO_ROWS
     columns = (table.rows, scores, table.cosines, fit)
-    places = (answering, *(column[answering] for column in columns))
     ranked = [
-        Ranked(
-            row,
-            score,
-            None if math.isnan(cosine) else cosine,
-            relevance,
-            _why(search, table, signs, highest, place) if search.explain else {},
-        )
-        for place, row, score, cosine, relevance in zip(
-            *(column.tolist() for column in places), strict=True
+        Ranked(row, score, None if math.isnan(cosine) else cosine, relevance)
+        for row, score, cosine, relevance in zip(
+            *(column[answering].tolist() for column in columns), strict=True
         )
     ]
+    if search.explain:
+        ranked = [
+            hit._replace(why=_why(search, table, signs, highest, place))
+            for hit, place in zip(ranked, answering.tolist(), strict=True)
+        ]
     return ranked, left_out
 
 

@@ -11,6 +11,7 @@ from itertools import chain
 
 from ...language.tokenizer import estimated_tokens
 from ...records import Exclusion, Hit, Memory
+from ...stores.filter_match import matches_filter
 from ...stores.planning import said, was_to_replace
 from ..passages import passage
 from ..search import Search
@@ -38,25 +39,26 @@ def select(
     left_out: dict[int, Exclusion] = {
         hit.row: "expired" for hit in ranked if hit.row not in memories
     }
-    here = _folded(search, [hit for hit in ranked if hit.row in memories], memories, left_out)
-    here = _distinct(search, here, memories, left_out)
+    here = [hit for hit in ranked if hit.row in memories]
+    links = {hit.row: search.view.rows_of(hit.row, memories[hit.row].links) for hit in here}
+    here = _distinct(search, _folded(here, memories, links, left_out), memories, links, left_out)
     left_out |= {hit.row: "limit" for hit in here[search.limit :]}
-    kept: list[Ranked] = []
+    hits: list[Ranked] = []
     spent, budget = 0, search.budget_tokens
     for hit in here[: search.limit]:
         cost = _cost(memories[hit.row])
-        if budget is not None and kept and spent + cost > budget:
+        if budget is not None and hits and spent + cost > budget:
             left_out[hit.row] = "budget"  # a shorter one may fit
         else:
             spent += cost
-            kept.append(hit)
-    return kept, left_out
+            hits.append(hit)
+    return hits, left_out
 
 
 def _folded(
-    search: Search,
     ranked: Sequence[Ranked],
     memories: Mapping[int, Memory],
+    links: Mapping[int, Sequence[int]],
     left_out: dict[int, Exclusion],
 ) -> list[Ranked]:
     """Let a fact represent the turn that it came from.
@@ -67,9 +69,8 @@ def _folded(
     places = {hit.row: place for place, hit in enumerate(ranked)}
     folded: dict[int, Ranked] = {}
     for hit in ranked:
-        memory = memories[hit.row]
-        links = memory.links if memory.state == "source" else ()
-        facts = [row for row in search.view.rows_of(hit.row, links) if row in places]
+        is_turn = memories[hit.row].state == "source"
+        facts = [row for row in links[hit.row] if row in places] if is_turn else ()
         if not facts:
             folded.setdefault(hit.row, hit)
             continue
@@ -86,6 +87,7 @@ def _distinct(
     search: Search,
     ranked: Sequence[Ranked],
     memories: Mapping[int, Memory],
+    links: Mapping[int, Sequence[int]],
     left_out: dict[int, Exclusion],
 ) -> list[Ranked]:
     """Leave out repetitions of an author word for word, and the lower of two linked memories.
@@ -93,28 +95,27 @@ def _distinct(
     Of two linked ones with about the same score, the one whose text is more like the query stays.
     If the newer contradicts an explicit save, both stay, the newer first.
     """
-    kept: list[Ranked] = []
-    seen: set[tuple[str | None, str]] = set()
+    hits: list[Ranked] = []
+    texts: set[tuple[str | None, str]] = set()
     for place, hit in enumerate(ranked):
-        if len(kept) > search.limit:  # the rest is over the limit, whatever it says
-            return [*kept, *ranked[place:]]
+        if len(hits) > search.limit:  # the rest is over the limit, whatever it says
+            return [*hits, *ranked[place:]]
         memory = memories[hit.row]
-        words = memory.author, _words(memory.content)
-        links = search.view.rows_of(hit.row, memory.links)
-        linked = [other for other in kept if other.row in links]
-        if words in seen:
+        text = memory.author, _words(memory.content)
+        linked = [other for other in hits if other.row in links[hit.row]]
+        if text in texts:
             left_out[hit.row] = "duplicate"
         elif same := [other for other in linked if not _contradict(memory, memories[other.row])]:
             other = same[0]
             is_nearer = _likeness(search, memory) > _likeness(search, memories[other.row])
             if is_nearer and other.score - hit.score < _TIE * other.score:
-                kept[kept.index(other)], hit = hit, other
+                hits[hits.index(other)], hit = hit, other
             left_out[hit.row] = "same"
         else:
-            seen.add(words)
+            texts.add(text)
             older = [other for other in linked if said(memories[other.row]) < said(memory)]
-            kept.insert(kept.index(older[0]) if older else len(kept), hit)
-    return kept
+            hits.insert(hits.index(older[0]) if older else len(hits), hit)
+    return hits
 
 
 def _likeness(search: Search, memory: Memory) -> float:
@@ -168,8 +169,9 @@ async def with_sources(
     for hit in kept:
         for fact in facts.get(hit.row, ()):
             last = _last(fact, successors)
-            if last in known and (last != fact or known[last].revision > 1):
-                before = hits.get(last, Ranked(last, hit.score, None, hit.relevance))
+            is_newer = last in known and (last != fact or known[last].revision > 1)
+            if is_newer and matches_filter(search.filter, known[last]):
+                before = hits.get(last, hit._replace(row=last, cosine=None))
                 ordered.setdefault(last, before._replace(score=max(before.score, hit.score)))
         ordered.setdefault(hit.row, hit)
     return [*ordered.values()][: search.limit], known

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ...language.tokenizer import STOP_WORDS, tokens
-from ...stores.columns import NO_SESSION, NONE, Mask, Rows, best, spots_of
+from ...stores.columns import NEVER, NO_SESSION, NONE, Mask, Rows, best, spots_of
 from ...stores.values import TextMatches
 from ...stores.vectors import Nearest
 from ..search import Search
@@ -41,14 +40,18 @@ class Near(NamedTuple):
     full: Nearest = Nearest()
 
 
-def _column(
-    rows: Rows, own_rows: Rows, values: npt.NDArray[np.generic], missing: float = 0.0
-) -> Numbers:
-    """Return values in the order of some rising rows."""
-    column = np.full((len(rows), *values.shape[1:]), missing)
-    is_here = np.isin(own_rows, rows)
-    column[rows.searchsorted(own_rows[is_here])] = values[is_here]
-    return column
+def _places(rows: Rows, among: Rows) -> Rows:
+    """Return the place of each row among some, in any order; one past the last for others."""
+    order = np.append(among.argsort(), len(among))
+    rising = np.append(among, NEVER)[order]
+    spots = rising.searchsorted(rows)
+    return np.where(rising[spots] == rows, order[spots], len(among))
+
+
+def _taken(values: npt.NDArray[np.generic], places: Rows, missing: float = 0.0) -> Numbers:
+    """Return the values at some places, and `missing` one past the last."""
+    padding = np.full((1, *values.shape[1:]), missing)
+    return np.concatenate([values, padding])[places]
 
 
 class Table:
@@ -107,22 +110,23 @@ class Table:
         exact = self._exact(rare)
 
         index = search.view.index
-        vectors, dense = near.trimmed.rows, _stretched(near.trimmed.cosines)
-        candidates = np.unique(np.concatenate([matches.rows, vectors, near.full.rows]))
-        words = _column(candidates, matches.rows, self.bm25(matches.counts, matches.lengths))
-        own = self.fused(words, _column(candidates, vectors, dense))
-        own += _column(candidates, matches.rows, exact)
+        dense = _stretched(near.trimmed.cosines)
+        candidates = np.unique(np.concatenate([matches.rows, near.trimmed.rows, near.full.rows]))
+        by_words = _places(candidates, matches.rows)
+        words = _taken(self.bm25(matches.counts, matches.lengths), by_words)
+        own = self.fused(words, _taken(dense, _places(candidates, near.trimmed.rows)))
+        own += _taken(exact, by_words)
         shortlist = candidates[best(own, search.shortlist)]
         around = index.near(np.concatenate([shortlist, search.dated]), REACH, search.view.seen)
 
-        place = partial(_column, around)
         self.rows, self.columns = around, index.columns[around]
         self.authors: list[str | None] = [index.authors[row] for row in around.tolist()]
-        self.counts = place(matches.rows, matches.counts)
-        self.lengths = place(matches.rows, matches.lengths, self.average_length)
-        self.dense = place(vectors, dense)
-        self.cosines = place(near.full.rows, near.full.cosines, np.nan)
-        self.exact = place(matches.rows, exact) > 0
+        by_words = _places(around, matches.rows)
+        self.counts = _taken(matches.counts, by_words)
+        self.lengths = _taken(matches.lengths, by_words, self.average_length)
+        self.exact = _taken(exact, by_words) > 0
+        self.dense = _taken(dense, _places(around, near.trimmed.rows))
+        self.cosines = _taken(near.full.cosines, _places(around, near.full.rows), np.nan)
         self.dated = np.isin(around, search.dated)
         self.asks = self.columns["asks"].astype(np.float64)
         self._spots = spots_of(self.columns)
