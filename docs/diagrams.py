@@ -139,7 +139,7 @@ def write_path() -> Picture:
     picture.box(575, 24, 145, 64, "queue", "a durable job", kind="store")
     for x in (170, 355, 540):
         picture.arrow((x, 56), (x + 35, 56))
-    picture.text(720, 112, "the call returns here", anchor="end")
+    picture.text(720, 112, "call returns here", anchor="end")
     picture.arrow((590, 88), (590, 164))
     picture.text(580, 150, "a worker claims the job", anchor="end")
     picture.box(
@@ -231,7 +231,7 @@ def life() -> Picture:
     picture.arrow((460, 136), (640, 136), (640, 160))
     picture.text(486, 129, "time to live over")
     picture.arrow((560, 190), (420, 190), (420, 172))
-    picture.text(492, 208, "10 deliveries: live on", anchor="middle")
+    picture.text(484, 208, "10 deliveries: live on", anchor="middle")
     picture.arrow((640, 220), (640, 300))
     picture.text(630, 264, "prune, once a day", anchor="end")
     picture.box(560, 300, 160, 60, "deleted", "may be learnt again")

@@ -7,7 +7,6 @@ for a real one, so no key is needed; everything else is real.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -78,9 +77,6 @@ def run(commands: tuple[str, ...], folder: Path) -> list[str]:
             check=True,
         )
         printed = ran.stdout.rstrip().replace(f"{Path(sys.executable).parent}/", "")
-        printed = re.sub(
-            r"^id='.*name='save_memory'.*$", "save_memory(…)", printed, flags=re.MULTILINE
-        )
         lines += [
             f"$ {command}",
             *(part for line in printed.splitlines() for part in _folded(line)),
