@@ -1,4 +1,4 @@
-"""Use ADK's models as ours: structured answers from any `BaseLlm`, and models by name."""
+"""Adapt ADK's models to ours: structured answers from any `BaseLlm`, and models by name."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from .converter import text_of
 log = logging.getLogger("kagent_memory")
 
 
-_WHOLE = frozenset({None, types.FinishReason.STOP, types.FinishReason.FINISH_REASON_UNSPECIFIED})
-_PASSING = frozenset(
+_COMPLETE = frozenset({None, types.FinishReason.STOP, types.FinishReason.FINISH_REASON_UNSPECIFIED})
+_TRANSIENT = frozenset(
     {"UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", "INTERNAL", "ABORTED"}
 )
 _ERROR_CODE = re.compile(r"[\w-]{1,60}")
@@ -41,7 +41,7 @@ class AdkLlm(StructuredLlm):
     @override
     async def ask(self, prompt: str, schema: type[BaseModel] | None) -> str:
         if self._is_litellms:
-            await litellm()  # in a thread, and set up before ADK's model imports it
+            await litellm()  # imports it in a thread and configures it, before ADK's model would
         request = LlmRequest(
             model=self.name,
             contents=[types.Content(role="user", parts=[types.Part(text=prompt)])],
@@ -52,7 +52,7 @@ class AdkLlm(StructuredLlm):
         texts: list[str] = []
         async for response in self.model.generate_content_async(request, stream=False):
             problem = str(response.error_code or "").rpartition(".")[2]
-            if not problem and response.finish_reason not in _WHOLE:
+            if not problem and response.finish_reason not in _COMPLETE:
                 problem = str(getattr(response.finish_reason, "name", "no reason"))
             if problem:
                 raise self._error(problem)
@@ -68,13 +68,13 @@ class AdkLlm(StructuredLlm):
         if problem == types.FinishReason.MAX_TOKENS.name:
             return TruncatedAnswer(f"The model {self.name} was cut off at its output limit.")
         code = problem if _ERROR_CODE.fullmatch(problem) else "an error"
-        away = code in _PASSING or code.startswith("5") or code == "429"
-        kind = ModelUnavailable if away else ModelError
+        is_transient = code in _TRANSIENT or code.startswith("5") or code == "429"
+        kind = ModelUnavailable if is_transient else ModelError
         return kind(f"The model {self.name} answered the error {code}.")
 
 
-def at_hand(model: BaseLlm, settings: MemorySettings) -> Llm:
-    """Return an agent's own model, with our time-out."""
+def checked_llm(model: BaseLlm, settings: MemorySettings) -> Llm:
+    """Return an ADK model with our time-out and our errors."""
     return CheckedLlm(AdkLlm(model), settings)
 
 
@@ -85,4 +85,4 @@ def resolve_llm(name: str, settings: MemorySettings) -> Llm | None:
     except Exception as error:  # registries and model classes fail in their own ways
         log.warning("ADK's registry cannot make the model %r: %s", name, type(error).__name__)
         return None
-    return at_hand(model, settings)
+    return checked_llm(model, settings)

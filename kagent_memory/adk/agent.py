@@ -27,7 +27,7 @@ from .tools import LoadMemoryTool, SaveMemoryTool
 
 Tool: TypeAlias = BaseTool | BaseToolset | Callable[..., Any]
 
-# What a tool lets the model do, in a fixed order: the instruction never changes during a session.
+# One sentence for each tool, in a fixed order: the instruction never changes during a session.
 _ADVICE = {
     "save_memory": (
         "Keep lasting facts, preferences and findings with save_memory, one "
@@ -84,7 +84,7 @@ def enable_memory(
     Args:
         agent: the agent, which is not changed.
         augment_instruction: True to add a few sentences on memory to the system instruction.
-        tools: used instead of prefetch, load and save: tools, toolsets and functions, as in ADK.
+        tools: tools, toolsets and functions to use instead of prefetch, load and save.
         auto_save: when sessions are saved; None: never by this agent (for example with
             `MemoryPlugin`).
 
@@ -96,17 +96,17 @@ def enable_memory(
             "enable_memory takes an LlmAgent; use MemoryPlugin for other agents."
         )
     policy = check_option("auto_save", auto_save, AutoSave | None)
-    chosen = [PrefetchMemoryTool(), LoadMemoryTool(), SaveMemoryTool()] if tools is None else tools
+    offers = [PrefetchMemoryTool(), LoadMemoryTool(), SaveMemoryTool()] if tools is None else tools
     own = cast("list[Any]", agent.tools)  # pyright: ignore[reportUnknownMemberType] ADK leaves it half typed
     names = {_name(tool) for tool in own} - {""}  # toolsets have no name
     if "preload_memory" in names:
-        names.add("prefetch_memory")  # each does the other's work
-    added = [tool for tool in chosen if tool not in own and _name(tool) not in names]
+        names.add("prefetch_memory")  # the two do the same work
+    new = [tool for tool in offers if tool not in own and _name(tool) not in names]
     if augment_instruction and "memory_instruction" not in names:
-        told_of = names | set(map(_name, added))
-        advice = [sentence for name, sentence in _ADVICE.items() if name in told_of]
-        added.append(MemoryInstruction(" ".join([_OPENING, *advice, _SAFETY])))
-    update: dict[str, Any] = {"tools": [*own, *added]}
+        tool_names = names | set(map(_name, new))
+        advice = [sentence for name, sentence in _ADVICE.items() if name in tool_names]
+        new.append(MemoryInstruction(" ".join([_OPENING, *advice, _SAFETY])))
+    update: dict[str, Any] = {"tools": [*own, *new]}
     callbacks = agent.canonical_after_agent_callbacks
     if policy is not None and not any(
         isinstance(callback, AutoSaveCallback) for callback in callbacks
@@ -126,8 +126,8 @@ class MemoryPlugin(BasePlugin):
     Args:
         name: the name of the plugin, as ADK's command line passes it.
         auto_save: when sessions are saved; None: never.
-        prefetch: what to put before the model; None: nothing.
-        drain_seconds: how long `close` waits for queued work; ADK allows 5 s.
+        prefetch: the settings of prefetch; None: put nothing before the model.
+        drain_seconds: how many seconds `close` waits for queued work; ADK allows 5.
 
     Raises:
         ConfigurationError: `auto_save` or `prefetch` has the wrong type.
@@ -145,7 +145,7 @@ class MemoryPlugin(BasePlugin):
         self.auto_save = check_option("auto_save", auto_save, AutoSave | None)
         self.prefetch = check_option("prefetch", prefetch, Prefetch | None)
         self.drain_seconds = drain_seconds
-        self._served: weakref.WeakSet[KagentMemoryService] = weakref.WeakSet()
+        self._services: weakref.WeakSet[KagentMemoryService] = weakref.WeakSet()
 
     @override
     async def before_model_callback(
@@ -159,16 +159,16 @@ class MemoryPlugin(BasePlugin):
     async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:
         """Save what is due; never raise."""
         if isinstance(invocation_context.memory_service, KagentMemoryService):
-            self._served.add(invocation_context.memory_service)
+            self._services.add(invocation_context.memory_service)
         if self.auto_save is not None:
             await save_if_due(invocation_context, self.auto_save)
 
     @override
     async def close(self) -> None:
-        """Let queued work end for some seconds; the services stay open, since they are not the
-        plugin's.
+        """Wait up to `drain_seconds` for queued work, without closing the services, which the
+        plugin does not own.
         """
-        drains = (service.drain(self.drain_seconds) for service in self._served)
+        drains = (service.drain(self.drain_seconds) for service in self._services)
         for outcome in await asyncio.gather(*drains, return_exceptions=True):
             if isinstance(outcome, Exception):
                 report(self.name, outcome)

@@ -26,8 +26,8 @@ def check_fields(instance: object) -> None:
         ConfigurationError: a field is invalid; the message names it and what it takes.
     """
     kind = type(instance)
-    for name, takes in get_type_hints(kind, include_extras=True).items():
-        check_option(f"{kind.__name__}({name}=…)", getattr(instance, name), takes)
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        check_option(f"{kind.__name__}({name}=…)", getattr(instance, name), hint)
 
 
 @classmethod
@@ -38,34 +38,34 @@ def from_yaml(cls: type[Tool], config: ToolArgsConfig | None, config_abs_path: s
 
 @cache
 def arguments_of(function: Callable[..., Any], without: str = "") -> TypeAdapter[dict[str, Any]]:
-    """Return the adapter for the keyword-only arguments of a function, `without` one of them."""
-    kinds = get_type_hints(function, include_extras=True)
+    """Return an adapter for the keyword-only arguments of a function, except `without`."""
+    hints = get_type_hints(function, include_extras=True)
     fields = {
-        name: Required[kinds[name]] if parameter.default is parameter.empty else kinds[name]
+        name: Required[hints[name]] if parameter.default is parameter.empty else hints[name]
         for name, parameter in inspect.signature(function).parameters.items()
         if parameter.kind is parameter.KEYWORD_ONLY and name != without
     }
     return fields_adapter("Arguments", fields)
 
 
-def read(arguments: TypeAdapter[dict[str, Any]], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the given values as arguments.
+def parse(adapter: TypeAdapter[dict[str, Any]], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert the values that a model passed to arguments.
 
     Raises:
         InvalidInput: a value is invalid; the message names it and what it takes.
     """
     try:
-        return arguments.validate_python(values)
+        return adapter.validate_python(values)
     except ValidationError as error:
-        where, message = faults(error)[0]
-        name = where.partition(".")[0]
+        path, message = faults(error)[0]
+        name = path.partition(".")[0]
         raise InvalidInput(f"{name}: {message.removeprefix('Input should be ')}.") from None
 
 
-def several(labels: Any) -> Any:
-    """Return labels as they are, and a single text as one label."""
+def as_labels(labels: Any) -> Any:
+    """Return labels as they are, or a single text as one label."""
     return (labels,) if isinstance(labels, str) else labels
 
 
-AS_LABELS = BeforeValidator(several)
+AS_LABELS = BeforeValidator(as_labels)
 Labels = Annotated[tuple[str, ...], AS_LABELS]

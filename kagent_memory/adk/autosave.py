@@ -23,12 +23,12 @@ from ..memories.tool_answers import report
 from .arguments import Positive, check_fields
 from .converter import MEMORY_TOOLS, UNSPOKEN_TOOLS, is_user_turn, live_events
 from .service import KagentMemoryService
-from .sessions import mode_of, recorded
+from .sessions import mode_of, recordable
 
 log = logging.getLogger("kagent_memory")
 SAVE_SECONDS = 4.0
 Count = Annotated[int, Field(ge=1)] | None
-COMPACTION_LOOKS = (0.1, 0.2, 0.5, 1, 2, 4, 8, 16, 32)  # seconds between looks, after a run
+COMPACTION_CHECK_SECONDS = (0.1, 0.2, 0.5, 1, 2, 4, 8, 16, 32)  # between checks, after a run
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class AutoSave:
             calls.
         session_end: save when the session ends: its live connection closes, or nobody speaks for
             `inactivity_minutes`.
-        inactivity_minutes: minutes of silence that end a session; the timer is in the queue, so it
-            survives a restart. None: no timer.
+        inactivity_minutes: minutes of silence that end a session; the timer is stored in the queue,
+            so it survives a restart. None: no timer.
         enabled: False saves nothing and keeps the rest of the policy.
         compaction: save ADK's summary when it compacts the session, in place of the events that it
             covers and without a model.
@@ -68,69 +68,69 @@ class Progress:
     """The progress of one policy through one session in this process.
 
     Hooks fire again when an invocation is resumed, and sessions may be loaded truncated, so turns
-    and calls are counted here. Events that a session has when it is first seen count as saved.
+    and calls are counted here. The events that a session has at first count as saved.
 
     Attributes:
-        seen: its turns and calls so far.
+        counts: its turns and calls so far.
         invocation: the last invocation, with its own turns and calls.
-        saved: the id of the last saved event.
-        armed: the id of the last event that waits for the session's end.
+        saved_id: the id of the last saved event.
+        armed_id: the id of the last event that waits for the session's end.
         compacted_until: the end of the last saved compaction, in epoch seconds.
     """
 
-    seen: Counter[str] = field(default_factory=Counter[str])
+    counts: Counter[str] = field(default_factory=Counter[str])
     invocation: tuple[str, Counter[str]] = ("", Counter())
-    saved: str = ""
-    armed: str = ""
+    saved_id: str = ""
+    armed_id: str = ""
     compacted_until: float = 0.0
 
     def advance(self, policy: AutoSave, invocation_id: str, events: Sequence[Event]) -> bool:
-        """Count up to the end of an invocation; return True if that reached a threshold of the
-        policy.
+        """Count the turns and calls of an invocation; return True if the session reached a
+        threshold of the policy.
         """
-        shown = _counted(events)
-        own = _counted([event for event in events if event.invocation_id == invocation_id])
-        last, counted = self.invocation
-        before = self.seen if last else shown - own
-        new = own - counted if last == invocation_id else own
-        self.seen, self.invocation = shown | (before + new), (invocation_id, own)
+        visible = _count(events)
+        own = _count([event for event in events if event.invocation_id == invocation_id])
+        last_id, last_counts = self.invocation
+        previous = self.counts if last_id else visible - own
+        new = own - last_counts if last_id == invocation_id else own
+        self.counts, self.invocation = visible | (previous + new), (invocation_id, own)
         thresholds = {"turns": policy.every_turns, "calls": policy.every_tool_calls}
         return any(
-            interval is not None and self.seen[name] // interval > before[name] // interval
-            for name, interval in thresholds.items()
+            threshold is not None and self.counts[name] // threshold > previous[name] // threshold
+            for name, threshold in thresholds.items()
         )
 
 
-def _counted(events: Sequence[Event]) -> Counter[str]:
+def _count(events: Sequence[Event]) -> Counter[str]:
     """Count the user's turns and the calls of tools other than memory's."""
     turns = {event.invocation_id for event in events if is_user_turn(event)}
-    calls = [call.name for event in events for call in event.get_function_calls()]
-    counted = sum(name not in MEMORY_TOOLS | UNSPOKEN_TOOLS for name in calls)
-    return Counter(turns=len(turns), calls=counted)
+    calls = [
+        call
+        for event in events
+        for call in event.get_function_calls()
+        if call.name not in MEMORY_TOOLS | UNSPOKEN_TOOLS
+    ]
+    return Counter(turns=len(turns), calls=len(calls))
 
 
-def behind(mark: str, events: Sequence[Event]) -> Sequence[Event]:
-    """Return the events after the one with this id; all events if one of these changes earlier
-    ones, as a rewind or a compaction does.
+def events_after(event_id: str, events: Sequence[Event]) -> Sequence[Event]:
+    """Return the events after the one with this id; all events if one of them rewinds or compacts
+    earlier ones.
     """
     ids = [event.id for event in events]
-    new = events[ids.index(mark) + 1 :] if mark in ids else events
+    new = events[ids.index(event_id) + 1 :] if event_id in ids else events
     changes = any(
         event.actions.rewind_before_invocation_id or event.actions.compaction for event in new
     )
     return events if changes else new
 
 
-def compacted(events: Sequence[Event]) -> tuple[list[Event], float]:
+def compacted_events(events: Sequence[Event]) -> tuple[list[Event], float]:
     """Return ADK's compactions with the events that they cover, and the end of the last one in
     epoch seconds; 0.0 without one.
     """
     compactions = [event.actions.compaction for event in live_events(events)]
-    ranges = [
-        (compaction.start_timestamp, compaction.end_timestamp)
-        for compaction in compactions
-        if compaction
-    ]
+    ranges = [(item.start_timestamp, item.end_timestamp) for item in compactions if item]
     covered = [
         event
         for event in events
@@ -145,8 +145,8 @@ def compacted(events: Sequence[Event]) -> tuple[list[Event], float]:
 async def save_if_due(context: InvocationContext, policy: AutoSave) -> None:
     """Save what is due after an invocation, and arm the session's timer.
 
-    Never raises, and returns within some seconds; work that has begun ends in the background. A run
-    off the record is not saved.
+    It never raises and returns within `SAVE_SECONDS`; work that has begun goes on in the
+    background. A run off the record is not saved.
     """
     service = context.memory_service
     if not (
@@ -154,8 +154,8 @@ async def save_if_due(context: InvocationContext, policy: AutoSave) -> None:
     ):
         return
     try:
-        saving = service.availability.guard(_save(context, service, policy), finish=True)
-        await asyncio.wait_for(saving, SAVE_SECONDS)
+        work = service.availability.guard(_save(context, service, policy), finish=True)
+        await asyncio.wait_for(work, SAVE_SECONDS)
     except TimeoutError:
         log.warning(
             "auto-save: memory did not answer within %s s; it continues in the background",
@@ -176,19 +176,19 @@ async def _save(context: InvocationContext, service: KagentMemoryService, policy
     if policy.compaction and not due:
         await _save_compacted(service, session, progress)
     if due or minutes is not None:
-        new = behind(progress.saved if due else progress.armed, events)
+        new = events_after(progress.saved_id if due else progress.armed_id, events)
         await service.remember(
             session.model_copy(update={"events": list(new)}),
-            llm=model_at_hand(context.agent),
+            llm=model_of(context.agent),
             save=due,
             end_after_minutes=minutes,
             compaction=policy.compaction,
         )
     last = events[-1].id if events else ""
     if due:
-        progress.saved, progress.compacted_until = last, compacted(events)[1]
+        progress.saved_id, progress.compacted_until = last, compacted_events(events)[1]
     if minutes is not None:
-        progress.armed = last
+        progress.armed_id = last
     if policy.compaction and context.events_compaction_config is not None:
         _await_compaction(service, session, progress, len(events))
 
@@ -196,53 +196,55 @@ async def _save(context: InvocationContext, service: KagentMemoryService, policy
 async def _save_compacted(
     service: KagentMemoryService, session: Session, progress: Progress
 ) -> None:
-    """Save only what ADK has compacted of a session, which needs no model."""
-    covered, until = compacted(recorded(session.events, session.state))
+    """Save only the compactions of a session, which needs no model."""
+    covered, until = compacted_events(recordable(session.events, session.state))
     if until > progress.compacted_until:
         await service.remember(session.model_copy(update={"events": covered}), compaction=True)
         progress.compacted_until = until
 
 
 def _await_compaction(
-    service: KagentMemoryService, session: Session, progress: Progress, shown: int
+    service: KagentMemoryService, session: Session, progress: Progress, event_count: int
 ) -> None:
     """Save the compaction that ADK makes after the last hook of a run.
 
     Args:
-        service: the run's service, which triggers this at once when drained or closed.
+        service: the run's service, which checks at once when it is drained or closed.
         session: the live session, to which ADK adds the compaction.
         progress: the progress of the session.
-        shown: the number of events that the hook saw.
+        event_count: the number of events that the hook saw.
     """
-    context = copy_context()  # of the run: it names the tenant
+    context = copy_context()  # the run's, with its tenant
 
-    async def look() -> bool:
-        if not any(event.actions.compaction for event in session.events[shown:]):
+    async def check() -> bool:
+        if not any(event.actions.compaction for event in session.events[event_count:]):
             return False
         try:
-            saving = _save_compacted(service, session, progress)
-            await service.availability.guard(saving, finish=True)
+            work = _save_compacted(service, session, progress)
+            await service.availability.guard(work, finish=True)
         except Exception as error:
             report("auto-save", error)
             return False
         return True
 
-    async def wait() -> None:
+    async def poll() -> None:
         try:
-            for seconds in COMPACTION_LOOKS:
+            for seconds in COMPACTION_CHECK_SECONDS:
                 await asyncio.sleep(seconds)
-                if await look():
+                if await check():
                     return
         except asyncio.CancelledError:  # the loop of the run ends
-            await look()
+            await check()
             raise
 
-    task = asyncio.create_task(wait(), name="kagent-memory-compaction")
-    service.looks[task] = lambda: asyncio.create_task(look(), context=context.copy())
-    task.add_done_callback(service.looks.pop)
+    polling = asyncio.create_task(poll(), name="kagent-memory-compaction")
+    service.compaction_checks[polling] = lambda: asyncio.create_task(
+        check(), context=context.copy()
+    )
+    polling.add_done_callback(service.compaction_checks.pop)
 
 
-def model_at_hand(agent: object) -> BaseLlm | None:
+def model_of(agent: object) -> BaseLlm | None:
     """Return the model of an agent, or of the first agent below it that has one."""
     if isinstance(agent, LlmAgent):
         try:
@@ -250,8 +252,8 @@ def model_at_hand(agent: object) -> BaseLlm | None:
         except Exception as error:  # a name that ADK's registry cannot make
             report("auto-save's model", error)
             return None
-    below = agent.sub_agents if isinstance(agent, BaseAgent) else []
-    return next(filter(None, map(model_at_hand, below)), None)
+    children = agent.sub_agents if isinstance(agent, BaseAgent) else []
+    return next(filter(None, map(model_of, children)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,4 +272,4 @@ class AutoSaveCallback:
 
 
 auto_save_session_to_memory_callback = AutoSaveCallback(AutoSave())
-"""Saves the session every 5 user turns and at its end; it never raises."""
+"""Save the session every 5 user turns and at its end; never raise."""

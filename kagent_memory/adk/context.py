@@ -1,4 +1,4 @@
-"""Get from an agent's context to its memories, and to the person who decides about them."""
+"""Reach an agent's memories from its context, and ask a person about them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .service import KagentMemoryService
 if TYPE_CHECKING:
     from ..memories import Memories
 
-ASKED = {
+PENDING = {
     "status": "confirmation required",
-    "message": "Nothing was changed yet: the user is asked.",
+    "message": "Nothing was changed yet: the user has been asked.",
 }
 DECLINED = {"status": "declined", "message": "Nothing was changed: the user did not agree."}
 
@@ -30,7 +30,7 @@ def service_of(
 ) -> KagentMemoryService | None:
     """Return the given service, or else the run's; None if that is not ours.
 
-    AgentTool gives its runs a throw-away service of ADK's.
+    AgentTool gives its runs a temporary service of ADK's own.
     """
     service = explicit or context.get_invocation_context().memory_service
     return service if isinstance(service, KagentMemoryService) else None
@@ -54,24 +54,24 @@ class Run:
         return self.service.scope(self.context.session.app_name, self.context.session.user_id)
 
     async def find(self, query: str, *, budget_tokens: int, **options: Any) -> list[Entry]:
-        """Return the memories that answer a query, in the form for a model.
+        """Return the memories that answer a query, as entries for a model.
 
         Args:
             query: the query.
-            budget_tokens: the most tokens of all of them; a single longer memory is cut.
+            budget_tokens: the most tokens of all memories together; a single longer memory is cut.
             **options: further arguments of `Memories.recall`.
         """
         session = self.context.session
-        reading, own = self.service.scopes(session.app_name, session.user_id)
-        recalled = await self.memories.recall(
-            reading, query, session_id=session.id, budget_tokens=budget_tokens, **options
+        scopes, own = self.service.scopes(session.app_name, session.user_id)
+        recall = await self.memories.recall(
+            scopes, query, session_id=session.id, budget_tokens=budget_tokens, **options
         )
-        return await affordable([of_hit(hit, own) for hit in recalled], budget_tokens, query)
+        return await affordable([of_hit(hit, own) for hit in recall], budget_tokens, query)
 
 
 def ask_person(context: Context, question: str, memories: Sequence[Entry]) -> dict[str, Any] | None:
-    """Ask a person about memories; return the tool's answer, or None once they agreed to exactly
-    this.
+    """Ask a person about memories; return the tool's answer, or None once they agreed to
+    exactly this question.
 
     Raises:
         InvalidInput: they agreed to something else.
@@ -81,7 +81,7 @@ def ask_person(context: Context, question: str, memories: Sequence[Entry]) -> di
     if not context.tool_confirmation:
         context.request_confirmation(hint=hint)
         context.actions.skip_summarization = True
-        return ASKED
+        return PENDING
     if not context.tool_confirmation.confirmed:
         return DECLINED
     if hint != _confirmed_hint(context):
@@ -96,10 +96,10 @@ def _confirmed_hint(context: Context) -> str | None:
     events = context.session.events
     last = next((event for event in reversed(events) if event.author == "user"), None)
     responses = last.get_function_responses() if last else []
-    answered = {response.id for response in responses if response.name == CONFIRMATION}
+    response_ids = {response.id for response in responses if response.name == CONFIRMATION}
     for event in events:
-        # a call that a model made up is not among these
-        call_ids = answered & (event.long_running_tool_ids or set())
+        # not an id that a model made up
+        call_ids = response_ids & (event.long_running_tool_ids or set())
         for call in event.get_function_calls():
             args = call.args or {}
             if (

@@ -21,7 +21,7 @@ from ..checks import checked_key, parsed_time
 from ..errors import InvalidInput
 from ..models.prompts.fence import fenced_answer_in, without_fenced
 from ..records import Fact, Hit, Message
-from .arguments import several
+from .arguments import as_labels
 
 log = logging.getLogger("kagent_memory")
 
@@ -41,8 +41,8 @@ CONFIRMATION = "adk_request_confirmation"  # ADK's request to a person, and the 
 UNSPOKEN_TOOLS = frozenset(
     {"adk_request_credential", CONFIRMATION, "transfer_to_agent", "exit_loop"}
 )
-MAX_RECALLED = 200
-# artifacts of ADK's that hold speech, whose words are in the transcription
+MAX_RECALLED = 200  # texts, the last ones
+# in the URIs of ADK's recordings of speech, whose words are in the transcription
 LIVE_STREAM = "/_adk_live/"
 _SECONDS = re.compile(r"^\s*(\d{1,15}(?:\.\d+)?)\s*s\s*$")
 _FIELDS = frozenset(
@@ -55,64 +55,64 @@ MAX_NAME_CHARS, MAX_URI_CHARS = 200, 2_000
 
 
 def messages(events: Sequence[Event], prefetched: Iterable[str] = ()) -> list[Message]:
-    """Return what was said in these events, in order, after an empty message for each rewound
-    event, which withdraws it wherever it waits.
+    """Convert events to messages, in order, after an empty message for each rewound event, which
+    withdraws that event from the queue.
 
     Thoughts, partial events, calls, code and credentials are left out. Of files only names and URIs
-    are kept. Answers of memory tools are no text but `recalled`. The last message carries
-    everything that memory has put into the conversation so far, because an echo may come turns
-    after its source. A compaction is as trusted as what it covers: if that includes a tool's
+    are kept. The answers of memory tools become `recalled` instead of text. The last message
+    carries everything that memory has put into the conversation so far, because an echo may come
+    turns after its source. A compaction is as trusted as what it covers: if that includes a tool's
     output, it is the tool's.
 
     Args:
-        events: events of one session, oldest first. Unreadable ones are left out with a warning.
+        events: events of one session, oldest first. Unreadable ones are skipped with a warning.
         prefetched: texts that prefetch put before the model; they leave no event.
     """
     live = live_events(events)
-    standing = {id(event) for event in live}
+    live_ids = {id(event) for event in live}
     outputs = [event.timestamp for event in live if _has_output(event)]
-    heard: list[Message] = []
-    rewound: list[Message] = []
+    spoken: list[Message] = []
+    withdrawals: list[Message] = []
     for event in events:
         try:
             checked_key(event.id, "An event id")
-            if id(event) in standing:
-                heard += _read(event, outputs)
+            if id(event) in live_ids:
+                spoken += _convert(event, outputs)
             elif event.content and not event.partial:
-                rewound.append(Message(text="", event_id=event.id))
-        except Exception as error:  # a tool answers with any object; the other turns must not wait
-            log.warning(
-                "An event is unreadable and left out: %.80r (%s)", event.id, type(error).__name__
-            )
-    recalled = [*prefetched, *(text for message in heard for text in message.recalled)]
-    if heard and recalled:
-        heard[-1] = replace(heard[-1], recalled=tuple(dict.fromkeys(recalled))[-MAX_RECALLED:])
-    return rewound + heard
+                withdrawals.append(Message(text="", event_id=event.id))
+        except Exception as error:  # any object may be in a tool's answer; keep the other turns
+            log.warning("Skipped an unreadable event: %.80r (%s)", event.id, type(error).__name__)
+    recalled = [*prefetched, *(text for message in spoken for text in message.recalled)]
+    if spoken and recalled:
+        spoken[-1] = replace(spoken[-1], recalled=tuple(dict.fromkeys(recalled))[-MAX_RECALLED:])
+    return withdrawals + spoken
 
 
 def live_events(events: Sequence[Event]) -> list[Event]:
-    """Return the events without partial and rewound ones."""
-    first: dict[str, int] = {}
-    for place, event in enumerate(events):
-        first.setdefault(event.invocation_id, place)
+    """Return the events that are neither partial nor rewound."""
+    starts: dict[str, int] = {}
+    for index, event in enumerate(events):
+        starts.setdefault(event.invocation_id, index)
     live: list[Event] = []
-    place = len(events) - 1
-    while place >= 0:
-        event = events[place]
-        rewound = event.actions.rewind_before_invocation_id
-        if rewound:
-            place = min(first.get(rewound, place), place) - 1
+    index = len(events) - 1
+    while index >= 0:
+        event = events[index]
+        target = event.actions.rewind_before_invocation_id
+        if target:
+            index = min(starts.get(target, index), index) - 1
             continue
         if not event.partial:
             live.append(event)
-        place -= 1
+        index -= 1
     return live[::-1]
 
 
 def _has_output(event: Event) -> bool:
     """Return True if an event holds the answer of a tool that is not memory's."""
-    answers = event.get_function_responses() if event.author != "user" else ()
-    return any((answer.name or "") not in MEMORY_TOOLS | UNSPOKEN_TOOLS for answer in answers)
+    return event.author != "user" and any(
+        (answer.name or "") not in MEMORY_TOOLS | UNSPOKEN_TOOLS
+        for answer in event.get_function_responses()
+    )
 
 
 def is_user_turn(event: Event) -> bool:
@@ -130,21 +130,23 @@ def is_user_turn(event: Event) -> bool:
 
 
 def text_of(content: types.Content | None, between: str = "\n") -> str:
-    """Return the spoken text of a content: all text parts without thoughts."""
+    """Return the text parts of a content, without thoughts."""
     parts = (content.parts if content else None) or []
     return between.join(part.text for part in parts if part.text and not part.thought)
 
 
-def _read(event: Event, outputs: Sequence[float]) -> list[Message]:
-    """Return what one event says; `outputs` are the times of the session's tool answers."""
-    message = partial(Message, event_id=event.id, at=datetime.fromtimestamp(event.timestamp, UTC))
+def _convert(event: Event, outputs: Sequence[float]) -> list[Message]:
+    """Convert one event to messages; `outputs` are the times of the session's tool answers."""
+    new_message = partial(
+        Message, event_id=event.id, at=datetime.fromtimestamp(event.timestamp, UTC)
+    )
     if compaction := event.actions.compaction:
         start, end = compaction.start_timestamp, compaction.end_timestamp
         role = "tool" if any(start <= second <= end for second in outputs) else "agent"
         text = text_of(compaction.compacted_content)
         for second in (start, end):
-            datetime.fromtimestamp(second, UTC)  # fails for what is no time
-        return [message(text=text, role=role, compaction=(max(start, 0.0), max(end, 0.0)))]
+            datetime.fromtimestamp(second, UTC)  # raises for an invalid time
+        return [new_message(text=text, role=role, compaction=(max(start, 0.0), max(end, 0.0)))]
     parts = (event.content.parts if event.content else None) or []
     texts = [text for part in parts for text in _spoken(part)]
     voices = (event.input_transcription, event.output_transcription)
@@ -153,20 +155,20 @@ def _read(event: Event, outputs: Sequence[float]) -> list[Message]:
     ]
     spoken, recalled = without_fenced("\n".join(texts))
     role = "user" if event.author == "user" and not event.isolation_scope else "agent"
-    spoken_messages = [
-        message(text=spoken, role=role, author=event.author or "", recalled=recalled)
-    ]
+    messages = [new_message(text=spoken, role=role, author=event.author or "", recalled=recalled)]
     for answer in event.get_function_responses():
         name = answer.name or ""
-        text, recalled = _answered(name, answer)
+        text, recalled = _answer_texts(name, answer)
         role = "user" if event.author == "user" else "tool"
-        spoken_messages.append(
-            message(text=text, role="tool" if recalled else role, author=name, recalled=recalled)
+        messages.append(
+            new_message(
+                text=text, role="tool" if recalled else role, author=name, recalled=recalled
+            )
         )
-    return [each for each in spoken_messages if each.text or each.recalled]
+    return [message for message in messages if message.text or message.recalled]
 
 
-def _answered(name: str, answer: types.FunctionResponse) -> tuple[str, tuple[str, ...]]:
+def _answer_texts(name: str, answer: types.FunctionResponse) -> tuple[str, tuple[str, ...]]:
     """Return the text of a tool's answer, and the texts of memories in it."""
     response = plain(answer.response or {})
     if name in UNSPOKEN_TOOLS:
@@ -174,9 +176,9 @@ def _answered(name: str, answer: types.FunctionResponse) -> tuple[str, tuple[str
     fenced = fenced_answer_in(response)
     if name in MEMORY_TOOLS or fenced is not None:
         return "", tuple(dict.fromkeys(_texts(response if fenced is None else fenced)))
-    says_nothing = all(value is None for value in response.values())
-    texts = [] if says_nothing else [json.dumps(response, ensure_ascii=False)]
-    return "\n".join((*texts, *attached(answer.parts or ()))), ()
+    is_empty = all(value is None for value in response.values())
+    texts = [] if is_empty else [json.dumps(response, ensure_ascii=False)]
+    return "\n".join((*texts, *file_lines(answer.parts or ()))), ()
 
 
 def _spoken(part: types.Part) -> Iterator[str]:
@@ -185,14 +187,17 @@ def _spoken(part: types.Part) -> Iterator[str]:
     elif part.code_execution_result and part.code_execution_result.output:
         yield part.code_execution_result.output
     else:
-        yield from attached([part])
+        yield from file_lines([part])
 
 
-def attached(
-    parts: Iterable[types.Part | types.FunctionResponsePart], *, named: bool = False
+def file_lines(
+    parts: Iterable[types.Part | types.FunctionResponsePart], *, only_named: bool = False
 ) -> Iterator[str]:
-    """Yield a line for each file with its name, URI and type; `named`: only for files with a name
-    or URI.
+    """Yield a line for each file with its name, URI and type.
+
+    Args:
+        parts: the parts of a content or of a tool's answer.
+        only_named: True to skip files with neither name nor URI.
     """
     for part in parts:
         for file in (part.inline_data, part.file_data):
@@ -201,7 +206,7 @@ def attached(
             name = " ".join(str(getattr(file, "display_name", None) or "").split())[:MAX_NAME_CHARS]
             kind = (file.mime_type if file else None) or ""
             speech = LIVE_STREAM in uri or (kind.startswith("audio/") and not name and not uri)
-            if (name or uri or (kind and not named)) and not speech:
+            if (name or uri or (kind and not only_named)) and not speech:
                 yield f"[attached: {', '.join(filter(None, (name, uri[:MAX_URI_CHARS], kind)))}]"
 
 
@@ -219,8 +224,8 @@ def _texts(value: Any, key: str = "") -> Iterator[str]:
 
 
 def plain(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tool's answer as JSON values: models by fields, bytes by length, other objects by
-    text.
+    """Convert a tool's answer to JSON values: models to their fields, bytes to their length, other
+    objects to text.
     """
     return json.loads(json.dumps(value, skipkeys=True, default=_jsonable))
 
@@ -235,7 +240,7 @@ def _jsonable(value: object) -> Any:
 
 
 def to_entry(hit: Hit) -> MemoryEntry:
-    """Return the hit as ADK's entry, with the time it happened or else was stored."""
+    """Convert a hit to ADK's entry, with the time at which it happened or else was stored."""
     memory = hit.memory
     return MemoryEntry(
         id=memory.id,
@@ -252,7 +257,7 @@ def to_fact(entry: MemoryEntry, call: Mapping[str, Any]) -> Fact:
     Raises:
         InvalidInput: its time or its `ttl` is invalid.
     """
-    files = attached(entry.content.parts or (), named=True)
+    files = file_lines(entry.content.parts or (), only_named=True)
     text = "\n".join(filter(None, (text_of(entry.content), *files)))
     own = to_fields(entry.custom_metadata)
     values: dict[str, Any] = {
@@ -282,7 +287,7 @@ def to_fields(custom_metadata: Mapping[str, object] | None) -> dict[str, Any]:
     for name in _FIELDS & metadata.keys():
         value = metadata.pop(name)
         if value is not None:
-            fields[name] = several(value) if name in ("topics", "tags") else value
+            fields[name] = as_labels(value) if name in ("topics", "tags") else value
     return {name: value for name, value in fields.items() if value not in (None, {})}
 
 

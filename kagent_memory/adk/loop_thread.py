@@ -1,8 +1,8 @@
-"""One daemon thread whose event loop owns a resource that the event loops of many callers use, and
-the time that they wait for it.
+"""Share one resource between many event loops, and bound the time that callers wait for it: the
+event loop of a daemon thread owns the resource.
 
 ADK calls a memory service from many loops: the sync `Runner.run()` makes a new one for every call,
-live mode runs tools on another. Pools and workers live here and survive them all.
+and live mode runs tools on another. Pools and workers live here and survive them all.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ AWAY_SECONDS = 0.1
 
 
 class _RunningLoop(Generic[Resource]):
-    """One running thread with its event loop, and the resource that was opened on it.
+    """A running thread with its event loop, and the resource that was opened on it.
 
     Attributes:
-        tasks: the work, each with whether it goes on when its caller is gone.
-        end: ends the thread; called at the latest when nobody holds the owner.
+        tasks: the work in progress; True for work that goes on without its caller.
+        end: ends the thread; called at the latest when the owner is garbage collected.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class _RunningLoop(Generic[Resource]):
         self.end = weakref.finalize(owner, self._abandon)
 
     def _run_loop(self) -> None:
-        # when Python exits, its threads have ended, and none may start
+        # the runner starts a thread as it ends, which fails when Python exits
         with (
             contextlib.suppress(RuntimeError),
             asyncio.Runner(loop_factory=lambda: self.loop) as runner,
@@ -63,10 +63,11 @@ class _RunningLoop(Generic[Resource]):
             runner.run(self._stopped.wait())
 
     async def use(self, use: Callable[[Resource], Awaitable[Result]], finish: bool) -> Result:
-        """Use the resource, opened once for all who wait; a failed opening is tried again by the
-        next.
+        """Call `use` with the resource, and open the resource first if necessary.
+
+        Concurrent callers share one opening; after a failure the next caller tries again.
         """
-        task = asyncio.create_task(self._used(use))
+        task = asyncio.create_task(self._open_and_use(use))
         self.tasks[task] = finish
         task.add_done_callback(self.tasks.pop)
         if not finish:
@@ -78,18 +79,17 @@ class _RunningLoop(Generic[Resource]):
             raise
         return task.result()
 
-    async def _used(self, use: Callable[[Resource], Awaitable[Result]]) -> Result:
+    async def _open_and_use(self, use: Callable[[Resource], Awaitable[Result]]) -> Result:
         if self._opening is None or (self._opening.done() and _has_failed(self._opening)):
-            # the resource outlives the spans of the caller that came first
-            outliving = contextvars.Context()
-            self._opening = self.loop.create_task(self._opener(), context=outliving)
-            self._opening.add_done_callback(_has_failed)  # every waiter may be gone
+            # an empty context: the resource outlives the spans of its first caller
+            self._opening = self.loop.create_task(self._opener(), context=contextvars.Context())
+            self._opening.add_done_callback(_has_failed)  # no caller may be left to see it
         resource = await asyncio.shield(self._opening)
         self.is_open = True
         return await use(resource)
 
     async def close(self) -> None:
-        """Close the resource once running work has ended."""
+        """Wait for running work, then close the resource."""
         if self.tasks:
             await asyncio.wait(self.tasks, timeout=JOIN_SECONDS)
         opening, self._opening = self._opening, None
@@ -99,23 +99,23 @@ class _RunningLoop(Generic[Resource]):
                 await self._closer(opening.result())
 
     def _abandon(self) -> None:
-        """End the thread without closing the resource, whose work is durable."""
-        with contextlib.suppress(RuntimeError):  # its loop is closed already
+        """End the thread without closing the resource: accepted work is durable."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed already
             self.loop.call_soon_threadsafe(self._stopped.set)
-        if not threading.main_thread().is_alive():  # it must not run into a dying interpreter
+        if not threading.main_thread().is_alive():  # the thread must not outlive the interpreter
             self.thread.join(EXIT_SECONDS)
 
 
 class LoopThread(Generic[Resource]):
-    """Open a resource at its first use, on a thread's event loop of its own, and run callers' work
-    there.
+    """Open a resource at its first use, on the event loop of a thread of its own, and run callers'
+    work there.
 
-    After `close`, and in a forked child, the next use starts afresh. A thread that nobody holds any
-    more ends.
+    After `close`, and in a forked child, the next use starts afresh. The thread ends when this
+    object is garbage collected.
 
     Args:
-        opener: called on that loop.
-        closer: called on that loop with what `opener` gave.
+        opener: opens the resource; called on that loop.
+        closer: closes the resource; called on that loop.
     """
 
     def __init__(self, opener: Opener[Resource], closer: Closer[Resource]) -> None:
@@ -131,9 +131,9 @@ class LoopThread(Generic[Resource]):
 
         Args:
             use: called with the resource.
-            finish: the work goes on when the future is cancelled; otherwise it is cancelled too.
+            finish: True to finish the work even if the future is cancelled.
         """
-        with self._lock:  # nothing is handed over behind what ends the loop
+        with self._lock:  # no work may be submitted to a loop that is about to end
             running = self._running
             if running is None or not running.thread.is_alive():
                 running = self._running = _RunningLoop(self._opener, self._closer, self)
@@ -142,28 +142,28 @@ class LoopThread(Generic[Resource]):
     async def run(
         self, use: Callable[[Resource], Awaitable[Result]], *, finish: bool = False
     ) -> Result:
-        """Return what `use` makes of the resource; see `submit`. The caller's loop only waits."""
+        """Run `use` on the loop and return its result; see `submit`."""
         return await asyncio.wrap_future(self.submit(use, finish=finish))
 
     def run_blocking(self, use: Callable[[Resource], Awaitable[Result]]) -> Result:
-        """As `run`, while the calling thread waits; the work goes on when that is interrupted.
+        """Run `use` on the loop and block until it returns; an interrupt does not stop it.
 
         Raises:
-            RuntimeError: the calling thread is the loop's own, which would wait for itself.
+            RuntimeError: called on the resource's loop, which would wait for itself.
         """
-        self._refuse_within()
+        self._refuse_own_loop()
         return self.submit(use, finish=True).result()
 
     def start(self, use: Callable[[Resource], Awaitable[Result]]) -> Future[Result] | None:
-        """Start a piece of work without waiting for it; None where the resource is not open."""
+        """Start a piece of work without waiting for it; return None if the resource is not open."""
         running = self._running
         return self.submit(use, finish=False) if running is not None and running.is_open else None
 
-    async def settled(self, seconds: float) -> bool:
-        """Wait on the resource's loop for the work that goes on without its callers.
+    async def join_detached(self, seconds: float) -> bool:
+        """Wait, on the resource's loop, for the work that goes on without its callers.
 
         Args:
-            seconds: to wait at most.
+            seconds: the most seconds to wait.
 
         Returns:
             True if none is left.
@@ -173,22 +173,22 @@ class LoopThread(Generic[Resource]):
         return not detached or not (await asyncio.wait(detached, timeout=seconds))[1]
 
     async def close(self) -> None:
-        """Let running work finish, close the resource and end the thread; harmless when nothing was
+        """Wait for running work, close the resource and end the thread; harmless if nothing was
         opened.
 
         Raises:
             RuntimeError: called on the resource's loop.
         """
-        self._refuse_within()
+        self._refuse_own_loop()
         await asyncio.to_thread(self.close_blocking)
 
     def close_blocking(self) -> None:
-        """As `close`, while the calling thread waits.
+        """Close as `close` does, and block until it is done.
 
         Raises:
             RuntimeError: called on the resource's loop.
         """
-        self._refuse_within()
+        self._refuse_own_loop()
         with self._lock:
             running, self._running = self._running, None
         if running is not None and running.thread.is_alive():
@@ -198,33 +198,33 @@ class LoopThread(Generic[Resource]):
                 running.end()
                 running.thread.join(JOIN_SECONDS)
 
-    def _refuse_within(self) -> None:
+    def _refuse_own_loop(self) -> None:
         running = self._running
         if running is not None and running.thread is threading.current_thread():
             raise RuntimeError(
                 "A blocking call or close() on the memory's own event loop would wait for itself: "
-                "code that runs there, such as `embed` or `complete`, awaits the verbs of "
+                "code that runs there, such as `embed` or `complete`, must await the verbs of "
                 "service.memories."
             )
 
 
 def _has_failed(task: asyncio.Future[Any]) -> bool:
-    """Return True if there is no result; a failure counts as seen from then on."""
+    """Return True if a task has no result, and mark its exception as retrieved."""
     return task.cancelled() or task.exception() is not None
 
 
 def _log_failure(task: asyncio.Future[Any]) -> None:
-    """Log the failure of work whose caller waits no longer."""
+    """Log the failure of work that no caller waits for any more."""
     if not task.cancelled() and isinstance(error := task.exception(), Exception):
         report("work whose caller was gone", error)
 
 
 class Availability:
-    """Tell a slow call from a database that answers nothing, by asking it for something small.
+    """Tell a slow call from a database that does not answer, by a ping.
 
     Args:
-        ping: starts a small read that cannot fail, from any thread; None while the store is being
-            opened.
+        ping: starts a small read that cannot fail, from any thread; returns None while the store is
+            not open.
     """
 
     def __init__(self, ping: Callable[[], Future[Any] | None]) -> None:
@@ -232,22 +232,22 @@ class Availability:
         self._overdue: Future[Any] | None = None
 
     async def guard(self, work: Awaitable[Result], *, finish: bool = False) -> Result:
-        """Return what `work` gives, however long it takes, as long as the database answers pings.
+        """Return the result of `work`, however long it takes, while the database answers pings.
 
         Args:
-            work: begun at once.
-            finish: it goes on when it is waited for no longer.
+            work: started at once.
+            finish: True to finish the work even if its caller stops waiting.
 
         Raises:
-            StoreError: the database answers nothing.
+            StoreError: the database does not answer.
         """
         is_away = self._overdue is not None and not self._overdue.done()
         task = asyncio.ensure_future(work)
-        task.add_done_callback(_has_failed)  # its caller may be gone
+        task.add_done_callback(_has_failed)  # no caller may be left to see its exception
         try:
             await asyncio.wait([task], timeout=AWAY_SECONDS if is_away else PATIENCE_SECONDS)
             if not task.done() and (is_away or not await self._answers(task)):
-                raise StoreError("memory unavailable: the database answers nothing.")
+                raise StoreError("memory unavailable: the database does not answer.")
             return await asyncio.shield(task)
         finally:
             if not task.done():
@@ -256,11 +256,11 @@ class Availability:
                     task.cancel()
 
     async def _answers(self, task: asyncio.Future[Result]) -> bool:
-        """Return True once `task` ended, or a ping was answered in time."""
+        """Return True if `task` ends or a ping is answered in time."""
         if (ping := self._start()) is None:
             return True
-        either = [task, asyncio.wrap_future(ping)]
-        await asyncio.wait(either, timeout=PING_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        awaitables = [task, asyncio.wrap_future(ping)]
+        await asyncio.wait(awaitables, timeout=PING_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         if task.done() or ping.done():
             return True
         self._overdue = ping

@@ -1,5 +1,5 @@
-"""Put memories before the model unasked: one recall per invocation, fenced, before the current
-turn.
+"""Put memories before the model without a tool call: one recall per invocation, fenced, before the
+current turn.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Prefetch:
         limit: the most memories; None: the setting `search_limit`.
         budget_tokens: the most tokens of all memories, at 4 ASCII characters or 1 other per token.
         tool_memories: True to include what tools said, which is the easiest way for an injection.
-        timeout_seconds: the most that a turn waits for memory; the search falls back to keywords if
-            the embedder does not answer in time.
+        timeout_seconds: the most seconds that a turn waits for memory; the search falls back to
+            keywords if the embedder does not answer in time.
 
     Raises:
         ConfigurationError: a field is invalid.
@@ -53,21 +53,18 @@ class Prefetch:
     __post_init__ = check_fields
 
     async def insert(
-        self,
-        context: Context,
-        request: LlmRequest,
-        service_choice: KagentMemoryService | None = None,
+        self, context: Context, request: LlmRequest, explicit: KagentMemoryService | None = None
     ) -> None:
-        """Put the block of this invocation into a request; nothing when there is nothing, no
-        answer in time, or a failure.
+        """Insert the block of this invocation into a request; leave the request unchanged if
+        nothing is found in time, and after a failure.
 
         Args:
-            context: of the run.
-            request: is changed in place.
-            service_choice: the service; None: the run's.
+            context: the context of the run.
+            request: the request, changed in place.
+            explicit: the service to use; None: the run's.
         """
         try:
-            service, turn = service_of(context, service_choice), context.user_content
+            service, turn = service_of(context, explicit), context.user_content
             if not service or not turn or mode_of(context.get_invocation_context()) == "off":
                 return
             block = await self._block(context, service)
@@ -80,7 +77,7 @@ class Prefetch:
             report("prefetch_memory", error)
 
     async def _block(self, context: Context, service: KagentMemoryService) -> str:
-        """Return the block of this invocation, which is searched for once; "" without one."""
+        """Return the block of this invocation, searching once; "" if there is none."""
         state = service.state(context.session)
         invocation, block = state.prefetched.get(self, ("", ""))
         if invocation == context.invocation_id:
@@ -94,14 +91,15 @@ class Prefetch:
     async def _search(
         self, context: Context, service: KagentMemoryService, state: SessionState
     ) -> str:
-        """Return the memories that may help with the current message, fenced, oldest first; "" on a
-        failure.
+        """Return the memories that may help with the current message, fenced, oldest first.
+
+        Return "" after a failure.
         """
-        query = _asked(context.user_content)
+        query = _query_of(context.user_content)
         if not query.strip():
             return ""
-        earlier = [
-            _asked(event.content)
+        history = [
+            _query_of(event.content)
             for event in context.session.events
             if is_user_turn(event) and event.invocation_id != context.invocation_id
         ]
@@ -112,7 +110,7 @@ class Prefetch:
             budget_tokens=self.budget_tokens,
             gate=True,
             handover=True,
-            history=list(filter(None, earlier))[-HISTORY_TURNS:] if self.every_turn else (),
+            history=list(filter(None, history))[-HISTORY_TURNS:] if self.every_turn else (),
             timeout_seconds=self.timeout_seconds,
         )
         try:
@@ -122,18 +120,17 @@ class Prefetch:
         except Exception as error:
             report("prefetch_memory", error)
             return ""
-        # The search lends a hit's neighbours their place; what a tool said stays out however it was
-        # found.
-        shown = [entry for entry in entries if self.tool_memories or entry["origin"] != "tool"]
-        shown.sort(key=moment)
+        # a search may add the neighbours of a hit; a tool's words stay out all the same
+        entries = [entry for entry in entries if self.tool_memories or entry["origin"] != "tool"]
+        entries.sort(key=moment)
         state.add_recalled(
-            text for entry in shown for text in (entry["text"], *entry.get("said", ()))
+            text for entry in entries for text in (entry["text"], *entry.get("said", ()))
         )
-        return fenced([*map(memory_line, shown)])
+        return fenced([*map(memory_line, entries)])
 
 
-def _asked(content: types.Content | None) -> str:
-    """Return a message as a search takes it: of a longer one its beginning and its end."""
+def _query_of(content: types.Content | None) -> str:
+    """Return the text of a message as a query; of a longer text, its beginning and end."""
     text = text_of(content, between=" ")
     half = MAX_QUERY_CHARS // 2 - 1
     return text if len(text) <= MAX_QUERY_CHARS else f"{text[:half]}\n{text[-half:]}"
@@ -142,12 +139,12 @@ def _asked(content: types.Content | None) -> str:
 def insert_before(contents: list[types.Content], block: str, turn: types.Content) -> None:
     """Insert the block before the current turn, without changing earlier parts of the request.
 
-    A turn that ADK rewrote on the way is the last user content that answers no tool.
+    If ADK rewrote the turn, it is the last user content that is not a tool's answer.
     """
-    places = [place for place, content in enumerate(contents) if content == turn]
-    places = places or [place for place, content in enumerate(contents) if _is_spoken(content)]
-    place = places[-1] if places else len(contents)
-    contents.insert(place, types.Content(role="user", parts=[types.Part(text=block)]))
+    indexes = [index for index, content in enumerate(contents) if content == turn]
+    indexes = indexes or [index for index, content in enumerate(contents) if _is_spoken(content)]
+    index = indexes[-1] if indexes else len(contents)
+    contents.insert(index, types.Content(role="user", parts=[types.Part(text=block)]))
 
 
 def _is_spoken(content: types.Content) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from google.adk.cli.service_registry import get_service_registry
 
 from .service import KagentMemoryService
@@ -16,11 +14,7 @@ def register() -> None:
     """Add our schemes to ADK's service registry in this process; repeating it is harmless."""
     registry = get_service_registry()
     for scheme in SCHEMES:
-        registry.register_memory_service(scheme, _made)
-
-
-def _made(uri: str, **_: Any) -> KagentMemoryService:
-    return KagentMemoryService(uri)
+        registry.register_memory_service(scheme, KagentMemoryService)
 
 
 def main() -> None:

@@ -26,10 +26,10 @@ from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, KagentMemoryError, StoreError
 from ..records import Scope, current_tenant
 from ..settings import EmbeddingConfig, MemorySettings, compose, scheme_of
-from .adk_llm import AdkLlm, at_hand, resolve_llm
+from .adk_llm import AdkLlm, checked_llm, resolve_llm
 from .converter import messages, to_entry, to_fact, to_fields
 from .loop_thread import Availability, LoopThread
-from .sessions import SessionState, recorded
+from .sessions import SessionState, recordable
 from .sync_memories import SyncMemories, ThreadsafeMemories
 
 if TYPE_CHECKING:
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from ..models.embedding import Embedder
     from ..models.llm import Llm
 
-EVENT_WEIGHT = 100  # characters that take as long to read as an event does
+EVENT_WEIGHT = 100  # the size of an event, in characters that take as long to read
 NOWHERE = Scope("", "", "")
 MAX_SESSIONS = 10_000
 DRAIN_GRACE_SECONDS = 0.5
 ScopeOf = Callable[[str, str], Scope | tuple[Sequence[Scope], Scope]]
-_PARTS = frozenset(
+_OPEN_OPTIONS = frozenset(
     {"rerank", "gate", "rank", "importance_weights", "redact", "clock", "pool"}
-)  # of Memories.open, no settings
+)  # options of Memories.open that are no settings
 
 
 class KagentMemoryService(BaseMemoryService):
@@ -93,21 +93,20 @@ class KagentMemoryService(BaseMemoryService):
         **options: Any,
     ) -> None:
         uri = _database_uri(uri)
-        fields = {name: value for name, value in options.items() if name not in _PARTS}
+        fields = {name: value for name, value in options.items() if name not in _OPEN_OPTIONS}
         _, composed = compose(uri, settings, fields, os.environ)
         if hasattr(options.get("pool"), "getconn"):
             raise ConfigurationError(
                 "A pool belongs to the event loop that opened it, and a service works on one of "
-                "its own: give a "
+                "its own: pass a "
                 "function that makes the pool (pool=make_pool), or use Memories.open(pool=…)."
             )
         self.settings = composed
         self._scope_of = scope_of
-        resolve = partial(resolve_llm, settings=composed)
 
-        # holds nothing of the service: one that nobody holds ends its thread
+        # holds no reference to the service, whose thread ends when it is garbage collected
         async def opener() -> Memories:
-            # most of the package, on a loop that nothing else runs on yet
+            # imports most of the package, on a loop that runs nothing else yet
             from ..remote import open_memories
 
             return await open_memories(
@@ -116,18 +115,18 @@ class KagentMemoryService(BaseMemoryService):
                 embedding=embedding,
                 llm=AdkLlm(llm) if isinstance(llm, BaseLlm) else llm,
                 summary=summary,
-                resolve_llm=resolve,
+                resolve_llm=partial(resolve_llm, settings=composed),
                 settings=settings,
             )
 
         self._thread = LoopThread(opener, methodcaller("close"))
-        # by the task that waits for a session's compaction: looks for it at once
-        self.looks: dict[asyncio.Task[None], Callable[[], Awaitable[object]]] = {}
+        # for each task that polls for a session's compaction, the function that checks at once
+        self.compaction_checks: dict[asyncio.Task[None], Callable[[], Awaitable[object]]] = {}
         self._lock = threading.Lock()
         self._states = LRUCache[tuple[str | None, str, str, str], SessionState](MAX_SESSIONS)
 
         async def ping(memories: Memories) -> None:
-            with suppress(KagentMemoryError):  # an answer all the same
+            with suppress(KagentMemoryError):  # an error is an answer too
                 await memories.get(NOWHERE, "-")
 
         self.availability = Availability(partial(self._thread.start, ping))
@@ -172,35 +171,33 @@ class KagentMemoryService(BaseMemoryService):
         Raises:
             ConfigurationError: as for `scope`.
         """
-        named = current_tenant()
+        tenant = current_tenant()
         if self._scope_of is None:
-            own = Scope(named or self.settings.tenant, user_id, app_name)
+            own = Scope(tenant or self.settings.tenant, user_id, app_name)
             return [own], own
-        choice: Any = self._scope_of(app_name, user_id)
-        match choice:
+        result: Any = self._scope_of(app_name, user_id)
+        match result:
             case Scope():
-                reading, writing = [choice], choice
+                reading, writing = [result], result
             case [[*reading], Scope() as writing] if {*map(type, reading)} == {Scope}:
                 pass
             case _:
                 raise ConfigurationError(
-                    "scope_of must give a Scope(tenant, user, app), or a pair of the list of "
-                    "scopes that are read and the one that is written, such as ([own, team], own); "
-                    f"not {choice!r}."
+                    "scope_of must return a Scope(tenant, user, app), or a pair of the list of "
+                    "scopes to read and the scope to write, such as ([own, team], own); "
+                    f"not {result!r}."
                 )
         for scope in (writing, *reading):
-            if named is not None and scope.tenant != named:
+            if tenant is not None and scope.tenant != tenant:
                 raise ConfigurationError(
-                    f"scope_of gave a scope of the tenant {scope.tenant!r} inside `with "
-                    f"tenant({named!r})`; let it "
-                    "give that tenant (current_tenant() tells it), or leave the `with` out."
+                    f"scope_of returned a scope of the tenant {scope.tenant!r} inside `with "
+                    f"tenant({tenant!r})`; return "
+                    "one of current_tenant(), or leave the `with` out."
                 )
         return reading, writing
 
     def state(self, session: Session) -> SessionState:
-        """Return what this process knows of a session, the same for every object that represents
-        it.
-        """
+        """Return the state of a session in this process, the same for every copy of the session."""
         key = current_tenant(), session.app_name, session.user_id, session.id
         with self._lock:
             return self._states.setdefault(key, SessionState())
@@ -246,7 +243,7 @@ class KagentMemoryService(BaseMemoryService):
         fields = to_fields(custom_metadata)
         own = fields.pop("session_id", "")
         scope = self.scope(app_name, user_id)
-        await self._queue(scope, session_id or own, recorded(events), SessionState(), fields)
+        await self._queue(scope, session_id or own, recordable(events), SessionState(), fields)
 
     @override
     async def add_memory(
@@ -264,7 +261,7 @@ class KagentMemoryService(BaseMemoryService):
             user_id: the user whose memories these become.
             memories: entries with a text each; `timestamp` (ISO 8601, UTC without a zone) is when
                 it happened.
-            custom_metadata: metadata for all of them; an entry's own wins. `session_id`, `ttl_days`
+            custom_metadata: metadata for all entries; an entry's own wins. `session_id`, `ttl_days`
                 (0: forever) or `ttl` ("6000s", rounded up to days), `type`, `topics`, `tags`,
                 `importance` (0 to 1), `pinned` and `origin` become fields of the memory, which
                 `memories.get` returns. Every other key is stored and comes back from a search
@@ -294,11 +291,11 @@ class KagentMemoryService(BaseMemoryService):
 
         Raises:
             InvalidInput: the query contains characters that no text may contain.
-            StoreError: memory is unavailable, which is not the same as nothing found.
+            StoreError: memory is unavailable; this never looks like an empty result.
         """
-        recall = self.memories.recall(self.scopes(app_name, user_id)[0], query)
-        recalled = await self.availability.guard(recall)
-        return SearchMemoryResponse(memories=[to_entry(hit) for hit in recalled])
+        search = self.memories.recall(self.scopes(app_name, user_id)[0], query)
+        recall = await self.availability.guard(search)
+        return SearchMemoryResponse(memories=[to_entry(hit) for hit in recall])
 
     # ADK ≥ 2.13
     async def delete_memory(
@@ -377,14 +374,11 @@ class KagentMemoryService(BaseMemoryService):
         Raises:
             StoreError: the events could not be queued.
         """
-        events = recorded(session.events, session.state)
+        events = recordable(session.events, session.state)
         if session.events and not events:
             return False  # all of it is off the record
-        scope = self.scope(session.app_name, session.user_id)
-        model = llm and at_hand(llm, self.settings)
-
         job = await self._queue(
-            scope,
+            self.scope(session.app_name, session.user_id),
             session.id,
             events,
             self.state(session),
@@ -392,7 +386,7 @@ class KagentMemoryService(BaseMemoryService):
             save=save,
             end_after_minutes=end_after_minutes,
             compaction=compaction,
-            llm=model,
+            llm=llm and checked_llm(llm, self.settings),
         )
         return job is not None
 
@@ -409,10 +403,10 @@ class KagentMemoryService(BaseMemoryService):
 
         async def queue(memories: Memories) -> str | None:
             weight = EVENT_WEIGHT * len(events)
-            heard = await run_in_thread(weight, messages, events, state.recalled)
-            state.add_recalled(text for message in heard for text in message.recalled)
-            with_fields = [replace(message, fields=fields) for message in heard]
-            return await memories.remember(scope, with_fields, session_id, **options)
+            spoken = await run_in_thread(weight, messages, events, state.recalled)
+            state.add_recalled(text for message in spoken for text in message.recalled)
+            spoken = [replace(message, fields=fields) for message in spoken]
+            return await memories.remember(scope, spoken, session_id, **options)
 
         return await self._thread.run(queue, finish=True)
 
@@ -439,27 +433,27 @@ class KagentMemoryService(BaseMemoryService):
         """
 
         async def drain(memories: Memories) -> bool:
-            return await self._thread.settled(timeout) and await memories.drain(timeout)
+            return await self._thread.join_detached(timeout) and await memories.drain(timeout)
 
         try:
             async with asyncio.timeout(timeout + DRAIN_GRACE_SECONDS):
-                await self._look()
+                await self._check_compactions()
                 return await self._thread.run(drain)
         except (StoreError, TimeoutError):
             return False
 
     async def close(self) -> None:
-        """Drain within a limit and release everything; the next call opens again."""
-        await self._look()
+        """Drain within a limit and release everything; the next call opens the service again."""
+        await self._check_compactions()
         await self._thread.close()
 
-    async def _look(self) -> None:
-        """Save what ADK has compacted since the last hooks of its runs."""
-        await asyncio.gather(*(look() for look in list(self.looks.values())))
+    async def _check_compactions(self) -> None:
+        """Save the compactions that ADK made after the last hooks of its runs."""
+        await asyncio.gather(*(check() for check in list(self.compaction_checks.values())))
 
 
 def _database_uri(uri: str | None) -> str | None:
-    """Return the URI of a store; our own `kagent:` names a libSQL file, or nothing."""
+    """Return the URI of a store: a libSQL file for `kagent:` with a path, None without one."""
     if uri is None or scheme_of(str(uri)) != "kagent":
         return uri
     parts = urlsplit(uri)

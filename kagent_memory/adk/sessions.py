@@ -1,4 +1,4 @@
-"""Sessions: whether memory records them, and what this process knows of each."""
+"""Sessions: which of their events memory may record, and their state in this process."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 
+from .converter import MAX_RECALLED
+
 if TYPE_CHECKING:
     from .autosave import AutoSave, Progress
     from .prefetch import Prefetch
 
 MemoryMode: TypeAlias = Literal["on", "read", "off"]
 MEMORY_KEY = "memory"  # in a run's custom_metadata and in a session's state
-MAX_TEXTS = 200
 
 
 def mode_of(context: InvocationContext) -> MemoryMode:
@@ -28,19 +29,19 @@ def mode_of(context: InvocationContext) -> MemoryMode:
     return "off" if "off" in modes else "read" if "read" in modes else "on"
 
 
-def recorded(events: Sequence[Event], state: Mapping[str, Any] | None = None) -> list[Event]:
+def recordable(events: Sequence[Event], state: Mapping[str, Any] | None = None) -> list[Event]:
     """Return the events that may be saved.
 
     An invocation with any event off the record is left out as a whole, and so is a compaction that
     covers one, since its summary repeats it.
 
     Args:
-        events: events of one session, oldest first; ADK notes on each how its run was marked.
+        events: events of one session, oldest first; ADK notes on each the metadata of its run.
         state: the current state of the session.
     """
     changes = [delta for event in events if MEMORY_KEY in (delta := event.actions.state_delta)]
     mode = _mode_in(state)
-    if changes:  # what stood before the first change is its opposite
+    if changes:  # before the first change the mode was the opposite
         mode = "off" if _mode_in(changes[0]) == "on" else "on"
     hidden: set[str] = set()
     for event in events:
@@ -72,7 +73,7 @@ class SessionState:
 
     Attributes:
         recalled: the last texts that memory put before the model.
-        progress: how far each policy of auto-save has followed it.
+        progress: for each policy of auto-save, its progress through the session.
         prefetched: for each policy of prefetch, the last invocation that searched and the block
             that it put before the model.
     """
@@ -85,6 +86,6 @@ class SessionState:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add_recalled(self, texts: Iterable[str]) -> None:
-        """Note texts that were put before the model; from any thread."""
+        """Add texts that were put before the model; safe in any thread."""
         with self._lock:
-            self.recalled = tuple(dict.fromkeys([*self.recalled, *texts]))[-MAX_TEXTS:]
+            self.recalled = tuple(dict.fromkeys([*self.recalled, *texts]))[-MAX_RECALLED:]

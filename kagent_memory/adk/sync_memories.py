@@ -1,6 +1,4 @@
-"""The verbs of a service's memories from outside its thread: awaited on any event loop, or
-blocking.
-"""
+"""Call a service's verbs from outside its thread: awaited on any event loop, or blocking."""
 
 from __future__ import annotations
 
@@ -16,11 +14,11 @@ from .loop_thread import LoopThread
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
-Take: TypeAlias = Callable[[Memories], Coroutine[Any, Any, str]]
+ReadLine: TypeAlias = Callable[[Memories], Coroutine[Any, Any, str]]
 
 
 class ThreadsafeMemories(Memories):
-    """`service.memories`: every verb, callable from any event loop and run on the service's own."""
+    """`service.memories`: every verb, called from any event loop and run on the service's own."""
 
     def __init__(self, thread: LoopThread[Memories]) -> None:
         self._thread = thread
@@ -29,14 +27,13 @@ class ThreadsafeMemories(Memories):
     def perform(self, verb: Verb, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Perform a verb on the service's event loop."""
         if verb.is_stream:
-            return self._lines(_next_line(verb, args, kwargs))
-
+            return self._lines(_line_reader(verb, args, kwargs))
         return self._thread.run(
             lambda memories: memories.perform(verb, args, kwargs), finish=verb.durable
         )
 
-    async def _lines(self, take: Take) -> AsyncGenerator[str]:
-        while line := await self._thread.run(take):
+    async def _lines(self, read: ReadLine) -> AsyncGenerator[str]:
+        while line := await self._thread.run(read):
             yield line
 
     @override
@@ -45,19 +42,19 @@ class ThreadsafeMemories(Memories):
         await self._thread.close()
 
 
-def _next_line(verb: Verb, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Take:
-    """Return the function that gets the next line of a verb, "" at the end.
+def _line_reader(verb: Verb, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ReadLine:
+    """Return a function that gets the next line of a verb, "" at the end.
 
-    A generator that is not read to its end is closed by its loop once nobody holds it.
+    A generator that is not read to its end is closed by its loop when it is garbage collected.
     """
-    begun: list[AsyncGenerator[str]] = []
+    streams: list[AsyncGenerator[str]] = []
 
-    async def take(memories: Memories) -> str:
-        if not begun:
-            begun.append(memories.perform(verb, args, kwargs))
-        return await anext(begun[0], "")
+    async def read(memories: Memories) -> str:
+        if not streams:
+            streams.append(memories.perform(verb, args, kwargs))
+        return await anext(streams[0], "")
 
-    return take
+    return read
 
 
 def _blocking(
@@ -76,13 +73,13 @@ def _blocking(
 def _blocking_lines(
     method: Callable[Concatenate[Memories, Params], AsyncGenerator[str]],
 ) -> Callable[Concatenate[SyncMemories, Params], Iterator[str]]:
-    """Return a verb that yields lines as a generator that blocks for each."""
+    """Return a verb that yields lines as a blocking generator."""
     verb: Verb = vars(method)["verb"]
 
     @functools.wraps(method)
     def call(self: SyncMemories, /, *args: Params.args, **kwargs: Params.kwargs) -> Iterator[str]:
-        take = _next_line(verb, args, kwargs)
-        while line := self.thread.run_blocking(take):
+        read = _line_reader(verb, args, kwargs)
+        while line := self.thread.run_blocking(read):
             yield line
 
     return call
@@ -93,8 +90,8 @@ class SyncMemories:
     `await`.
 
     A call runs on the service's own event loop while the calling thread waits, and is finished
-    there even if it is interrupted (Ctrl-C). Any thread may call, also one with a running event
-    loop, which is blocked meanwhile: async code should await `service.memories` instead. On the
+    there even if it is interrupted (Ctrl-C). Any thread may call; an event loop that runs in it is
+    blocked meanwhile, so async code should await `service.memories` instead. On the
     service's own loop, where a user's `embed` and `complete` run, a call raises RuntimeError.
     """
 

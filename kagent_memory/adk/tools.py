@@ -1,4 +1,4 @@
-"""The memory tools: actions of a model, with plain answers. The scope is never the model's choice.
+"""The memory tools that a model calls. The scope is never the model's choice.
 
 The keyword arguments of a tool's `answer` are those that it declares to the model.
 """
@@ -37,26 +37,26 @@ from ..memories.tool_answers import (
 )
 from ..models.prompts.fence import fenced_answer
 from ..records import EVERYTHING, Fact, Filter, MemoryType
-from .arguments import AS_LABELS, Labels, Number, arguments_of, check_option, from_yaml, read
+from .arguments import AS_LABELS, Labels, Number, arguments_of, check_option, from_yaml, parse
 from .context import Run, ask_person, service_of
 from .converter import is_user_turn
 from .service import KagentMemoryService
 from .sessions import mode_of
 
-MAX_DECIDED = 10  # memories that are forgotten or confirmed at once
-MAX_WAITING = 50  # that a list of confirm_memory holds
+MAX_DECIDED = 10  # memories to forget or confirm in one call
+MAX_LISTED = 50  # memories in a list of confirm_memory
 DEFAULT_LIMIT, MAX_LIMIT = 5, 50  # of recall_memory
 NO_SERVICE = {"error": "Memory service is not available."}
 OFF_RECORD = {"error": "This conversation is off the record: nothing was read, saved or changed."}
 
 
-def _filled(text: str) -> str:
+def _required(text: str) -> str:
     if not text.strip():
         raise ValueError("is required")
     return text
 
 
-Text = Annotated[str, AfterValidator(_filled)]
+Text = Annotated[str, AfterValidator(_required)]
 Query = Annotated[Text, Field(description=QUERY)]
 Ids = Annotated[
     tuple[str, ...],
@@ -93,7 +93,7 @@ class _MemoryTool(BaseTool):
         self._arguments = arguments_of(type(self).answer, undeclared)
 
     async def answer(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Return the answer to a call: of the run, and of the model's arguments by keyword."""
+        """Answer a call; the arguments are the run and, by keyword, those of the model."""
         raise NotImplementedError
 
     @override
@@ -115,9 +115,11 @@ class _MemoryTool(BaseTool):
             return OFF_RECORD
 
         async def answer() -> dict[str, Any]:
-            # models give "" and null for what they leave out
+            # models pass "" and null for arguments that they leave out
             arguments = {name: value for name, value in args.items() if value not in (None, "")}
-            return await self.answer(Run(service, tool_context), **read(self._arguments, arguments))
+            return await self.answer(
+                Run(service, tool_context), **parse(self._arguments, arguments)
+            )
 
         return await answered(self.name, service.availability.guard(answer()))
 
@@ -154,8 +156,8 @@ class SaveMemoryTool(_MemoryTool):
         replaces: Annotated[str, Field(description=REPLACES)] = "",
     ) -> dict[str, Any]:
         context, session = run.context, run.context.session
-        # the event that began this invocation, so that forgetting what came of it holds
-        begun = [
+        # the user's turn of this invocation, so that forgetting it holds for this memory too
+        turn_ids = [
             event.id
             for event in session.events
             if event.invocation_id == context.invocation_id and is_user_turn(event)
@@ -165,7 +167,7 @@ class SaveMemoryTool(_MemoryTool):
             origin="agent",
             author=context.agent_name,
             session_id=session.id,
-            event_ids=tuple(begun[-1:]),
+            event_ids=tuple(turn_ids[-1:]),
             tags=self.tags,
             ttl_days=self.ttl_days,
             metadata=SOURCE,
@@ -182,7 +184,7 @@ class LoadMemoryTool(_MemoryTool):
     Args:
         memory_service: the service, for use inside AgentTool; None: the run's.
         limit: the most memories; None: the setting.
-        filter: which memories to search, whatever the model asks.
+        filter: limits every search, whatever the model asks.
         budget_tokens: the most tokens of all texts, at 4 ASCII characters or 1 other per token.
         name: its name for the model.
 
@@ -208,9 +210,9 @@ class LoadMemoryTool(_MemoryTool):
 
     @override
     async def answer(self, run: Run, *, query: Query) -> dict[str, Any]:
-        return await self._found(run, query, limit=self.limit, filter=self.filter, handover=True)
+        return await self._search(run, query, limit=self.limit, filter=self.filter, handover=True)
 
-    async def _found(self, run: Run, query: str, **options: Any) -> dict[str, Any]:
+    async def _search(self, run: Run, query: str, **options: Any) -> dict[str, Any]:
         return fenced_answer(await run.find(query, budget_tokens=self.budget_tokens, **options))
 
 
@@ -250,7 +252,7 @@ class RecallMemoryTool(LoadMemoryTool):
             bool, Field(description="Only what was remembered in this conversation.")
         ] = False,
     ) -> dict[str, Any]:
-        narrowed = Filter(
+        requested = Filter(
             types=types,
             topics=topics,
             tags=tags,
@@ -259,14 +261,14 @@ class RecallMemoryTool(LoadMemoryTool):
             happened_before=parsed_time(before, "before") if before else None,
             session_id=run.context.session.id if this_session else None,
         )
-        # a field that the developer's filter sets stays as it is
+        # the fields of the developer's filter win
         fixed = {
             field.name: value
             for field in fields(Filter)
             if (value := getattr(self.filter, field.name)) != getattr(EVERYTHING, field.name)
         }
-        most = min(limit or self.limit or DEFAULT_LIMIT, self.limit or MAX_LIMIT)
-        return await self._found(run, query, limit=most, filter=replace(narrowed, **fixed))
+        limit = min(limit or self.limit or DEFAULT_LIMIT, self.limit or MAX_LIMIT)
+        return await self._search(run, query, limit=limit, filter=replace(requested, **fixed))
 
 
 Who = Literal["model", "person"]
@@ -283,19 +285,21 @@ _FORGET = {
         "user, who decides."
     ),
 }
-Doomed = Annotated[Ids, Field(description=f"Ids of the memories to erase, {MAX_DECIDED} at most.")]
-About = Annotated[str, Field(description="What the memories to erase are about.")]
+ErasedIds = Annotated[
+    Ids, Field(description=f"Ids of the memories to erase, {MAX_DECIDED} at most.")
+]
+Subject = Annotated[str, Field(description="What the memories to erase are about.")]
 Token = Annotated[
     str, Field(description="Of the answer that listed these memories; only after the user agreed.")
 ]
 
 
 class ForgetMemoryTool(_MemoryTool):
-    """`forget_memory(ids=None, query=None, token=None)`: erase memories for good, once somebody
-    agreed.
+    """`forget_memory(ids=None, query=None, token=None)`: erase memories for good, after the
+    user agreed.
 
-    A first call erases nothing: it lists up to 10 memories that would go, with a token for the
-    second call. The token fits exactly these memories in this conversation.
+    A first call erases nothing: it lists up to 10 memories that would be erased, with a token for
+    the second call. The token is valid for exactly these memories in this conversation.
 
     Args:
         memory_service: the service, for use inside AgentTool; None: the run's.
@@ -313,16 +317,16 @@ class ForgetMemoryTool(_MemoryTool):
         confirm: Who = "model",
     ) -> None:
         self.confirm: Who = check_option("ForgetMemoryTool(confirm=…)", confirm, Who)
-        hidden = "token" if self.confirm == "person" else ""
-        super().__init__("forget_memory", _FORGET[self.confirm], memory_service, hidden)
+        undeclared = "token" if self.confirm == "person" else ""
+        super().__init__("forget_memory", _FORGET[self.confirm], memory_service, undeclared)
 
     @override
     async def answer(
         self,
         run: Run,
         *,
-        ids: Doomed = (),
-        query: About = "",
+        ids: ErasedIds = (),
+        query: Subject = "",
         token: Token = "",
     ) -> dict[str, Any]:
         if ids:
@@ -344,7 +348,7 @@ class ForgetMemoryTool(_MemoryTool):
         return _with_token(run, entries)
 
     def _ask(self, run: Run, entries: Sequence[Entry]) -> dict[str, Any] | None:
-        """Return the answer to give before these memories go; None once a person agreed."""
+        """Return the answer to give before these memories are erased; None once a person agreed."""
         if self.confirm == "person":
             return ask_person(run.context, "Erase these memories for good?", entries)
         return _with_token(run, entries)
@@ -355,7 +359,7 @@ def _with_token(run: Run, entries: Sequence[Entry]) -> dict[str, Any]:
     return with_token(entries, (session.app_name, session.user_id, session.id), NOT_YET)
 
 
-Waiting = Annotated[
+QuarantinedIds = Annotated[
     Ids,
     Field(description=f"Ids from this tool's list, {MAX_DECIDED} at most; none: list what waits."),
 ]
@@ -372,10 +376,9 @@ class ConfirmMemoryTool(_MemoryTool):
     """`confirm_memory(ids=None, decision="confirm")`: release quarantined memories or erase them,
     if a person agrees.
 
-    Without ids it lists quarantined memories, which the model then reads. With ids it changes
-    nothing but asks by ADK's tool confirmation and shows the memories' texts; only a person's
-    answer to that request decides, nothing that a model or a tool says. It takes up to 10 memories
-    at once.
+    Without ids it lists quarantined memories for the model. With ids it asks a person by ADK's tool
+    confirmation, which shows the memories' texts; only the person's answer to that request
+    decides, never a model or a tool. It takes up to 10 memories at once.
 
     Args:
         memory_service: the service, for use inside AgentTool; None: the run's.
@@ -396,24 +399,24 @@ class ConfirmMemoryTool(_MemoryTool):
         self,
         run: Run,
         *,
-        ids: Waiting = (),
+        ids: QuarantinedIds = (),
         decision: Decision = "confirm",
     ) -> dict[str, Any]:
         memories, scope = run.memories, run.scope
-        if not ids:  # list what waits, newest first, as far as an answer may be long
+        if not ids:  # list the newest, as many as fit an answer
             quarantined = Filter(superseded="quarantined")
-            page = await memories.list(scope, filter=quarantined, limit=MAX_WAITING)
-            listed = await affordable(
+            page = await memories.list(scope, filter=quarantined, limit=MAX_LISTED)
+            entries = await affordable(
                 [of_memory(memory) for memory in page.memories], DEFAULT_ANSWER_TOKENS
             )
-            more = page.cursor is not None or len(listed) < len(page.memories)
-            note = {"message": "More wait than are shown here."} if more else {}
-            return {**fenced_answer(listed), **note}
-        quarantined = [await memories.get(scope, id, superseded=True) for id in ids]
-        for memory in quarantined:
+            is_partial = page.cursor is not None or len(entries) < len(page.memories)
+            note = {"message": "More wait than are shown here."} if is_partial else {}
+            return {**fenced_answer(entries), **note}
+        chosen = [await memories.get(scope, id, superseded=True) for id in ids]
+        for memory in chosen:
             if memory.state != "quarantined":
                 raise NotFound(f"No memory {memory.id} waits in the quarantine of this scope.")
-        entries = await to_decide(quarantined)
+        entries = await to_decide(chosen)
         if (pending := ask_person(run.context, _QUESTIONS[decision], entries)) is not None:
             return pending
 
@@ -422,9 +425,9 @@ class ConfirmMemoryTool(_MemoryTool):
         for id in ids:
             try:
                 await decide(scope, id, who=self.name)
-            except (Conflict, NotFound) as error:  # which keeps back no other
+            except (Conflict, NotFound) as error:  # the others are decided all the same
                 failed[id] = str(error)
         if len(failed) == len(ids):
             return {"error": " ".join(dict.fromkeys(failed.values()))}
-        done = [id for id in ids if id not in failed]
-        return {"status": f"{decision}ed", "ids": done, **({"failed": failed} if failed else {})}
+        decided = [id for id in ids if id not in failed]
+        return {"status": f"{decision}ed", "ids": decided, **({"failed": failed} if failed else {})}

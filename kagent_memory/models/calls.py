@@ -32,10 +32,10 @@ _BARE_NAMES = {
     ),
     "openai": re.compile(r"text-embedding-(3-|ada-)"),
 }
-"""Names without a prefix, by the provider that has them."""
+"""Patterns of model names without a prefix, by provider."""
 _LOGGING_WORKER = "litellm.litellm_core_utils.logging_worker"
 _seconds: ContextVar[float | None] = ContextVar("kagent_memory_seconds", default=None)
-"""How long the call of ours that the code runs in may take."""
+"""The time-out of the model call that the code runs in; None outside of our calls."""
 _logging: set[asyncio.Task[Any]] = set()
 
 logger = logging.getLogger(__name__)
@@ -80,11 +80,11 @@ def _litellm() -> Any:
     import litellm as module
 
     module.suppress_debug_info = True  # otherwise it prints advice to standard output
-    log_where_it_runs()
+    route_logging()
     return module
 
 
-def log_where_it_runs() -> None:
+def route_logging() -> None:
     """Keep LiteLLM's logging worker on the agents' event loop; do nothing without LiteLLM.
 
     The worker serves one loop at a time: LiteLLM 1.109.3, called from two, leaves a task behind at
@@ -97,19 +97,19 @@ def log_where_it_runs() -> None:
     if enqueue is None or getattr(enqueue, "kagent_memory", False):
         return
 
-    def routed(async_coroutine: Coroutine[Any, Any, Any], *args: Any, **more: Any) -> None:
+    def route(async_coroutine: Coroutine[Any, Any, Any], *args: Any, **kwargs: Any) -> None:
         if _seconds.get() is None:
-            enqueue(async_coroutine, *args, **more)
+            enqueue(async_coroutine, *args, **kwargs)
             return
         task = asyncio.create_task(async_coroutine)
         _logging.add(task)
-        task.add_done_callback(_logged)
+        task.add_done_callback(_end_logging)
 
-    routed.kagent_memory = True  # pyright: ignore[reportFunctionMemberAccess]
-    worker.ensure_initialized_and_enqueue = routed
+    route.kagent_memory = True  # pyright: ignore[reportFunctionMemberAccess]
+    worker.ensure_initialized_and_enqueue = route
 
 
-def _logged(task: asyncio.Task[Any]) -> None:
+def _end_logging(task: asyncio.Task[Any]) -> None:
     _logging.discard(task)
     if not task.cancelled() and (error := task.exception()) is not None:
         logger.debug("LiteLLM could not log a call: %s", type(error).__name__)
@@ -120,13 +120,16 @@ def qualified(model: str, environ: Mapping[str, str]) -> str:
 
     Bare Gemini names go to the Gemini API, or to Vertex AI if GOOGLE_GENAI_USE_VERTEXAI is set, as
     in ADK.
+
+    Raises:
+        ConfigurationError: the name is empty.
     """
     name = model.strip()
     if not name:
         raise ConfigurationError("A model name is empty; pass one such as gemini/gemini-2.5-flash.")
     if "/" in name:
         return name
-    provider = next((who for who, form in _BARE_NAMES.items() if form.match(name)), "")
+    provider = next((key for key, pattern in _BARE_NAMES.items() if pattern.match(name)), "")
     if provider == "gemini" and environ.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in (
         "1",
         "true",
@@ -188,8 +191,8 @@ class CheckedModel:
     Args:
         inner: the model, possibly a user's object, with a `name` and the async method.
         settings: gives the time-out of one attempt.
-        ours: True if the model is part of this package: its failures are retried and its messages
-            repeated.
+        ours: True if the model is part of this package: its failures are retried, and its messages
+            quoted.
 
     Raises:
         ConfigurationError: the object has no name or no such async method.
@@ -203,11 +206,11 @@ class CheckedModel:
         self.inner = inner
         self.settings = settings
         self._ours = ours
-        unfit = f"{type(inner).__name__} cannot serve as {self.kind}:"
+        problem = f"{type(inner).__name__} cannot serve as {self.kind}:"
         if not has_async(inner, self.method):
-            raise ConfigurationError(f"{unfit} it needs an async method {self.method}().")
+            raise ConfigurationError(f"{problem} it needs an async method {self.method}().")
         if not isinstance(getattr(inner, "name", None), str) or not self.name:
-            raise ConfigurationError(f"{unfit} it needs a `name` (text).")
+            raise ConfigurationError(f"{problem} it needs a `name` (text).")
 
     @property
     def name(self) -> str:
@@ -216,19 +219,19 @@ class CheckedModel:
 
     @property
     def timeout_seconds(self) -> float:
-        """Return the time limit of one attempt."""
+        """Return the time limit of one attempt in seconds."""
         return self.settings.model_timeout_seconds
 
     @property
-    def called(self) -> str:
+    def label(self) -> str:
         """Return the name of the model for error messages."""
         return f"The {self.kind.rpartition(' ')[2]} {self.name}"
 
     async def call(self, *args: Any, **kwargs: Any) -> Any:
         """Call the method and return its answer.
 
-        A provider's message is passed on only if it is about the account or the address; any other
-        may quote what was sent or answered.
+        A provider's message is quoted only if it is about the account or the address; any other may
+        repeat the prompt or the answer.
 
         Raises:
             ModelUnavailable: the model is unavailable for now, or took too long.
@@ -237,7 +240,7 @@ class CheckedModel:
         """
 
         async def attempt() -> Any:
-            log_where_it_runs()
+            route_logging()
             token = _seconds.set(self.timeout_seconds)
             try:
                 async with asyncio.timeout(self.timeout_seconds):
@@ -256,4 +259,4 @@ class CheckedModel:
         except Exception as error:
             if isinstance(error, KagentMemoryError) and (self._ours or raised_here(error)):
                 raise
-            raise failure(error, self.called, tells=self._ours) from error
+            raise failure(error, self.label, quotes=self._ours) from error

@@ -29,7 +29,7 @@ PROBE = "kagent_memory: the quick brown fox remembers."
 MIN_HALVED_TOKENS = 64
 """A refused text with fewer estimated tokens is not split: no embedder has so low a limit."""
 TINY = 1e-30  # stands in for the length of a zero vector
-WORD_BREAK_CHARS = 100  # how far from its middle a text may be split
+WORD_BREAK_CHARS = 100  # the longest way from the middle of a text to where it is split
 
 
 class Embedder(Protocol):
@@ -71,14 +71,14 @@ def finite(rows: npt.NDArray[np.float64], name: str) -> Matrix:
 class CheckedEmbedder(CheckedModel):
     """Embed in batches with any object that has `name` and `async embed(texts, *, kind)`.
 
-    The settings give the batch size and the wanted dimensions; longer vectors are cut and
+    The settings give the batch size and the number of dimensions; longer vectors are truncated and
     normalised. See `CheckedModel` for time-outs and errors.
     """
 
     method, kind = "embed", "an embedder"
 
     async def embed(self, texts: Sequence[str], *, kind: Kind) -> Matrix:
-        """Return one checked vector per text; without texts nothing is called.
+        """Return one checked vector per text; without texts call nothing.
 
         Raises:
             ModelError: the object failed, took too long or gave an unusable answer.
@@ -104,10 +104,10 @@ class CheckedEmbedder(CheckedModel):
             parts.append(part)
         if len({part.shape[1] for part in parts}) > 1:
             raise UnusableAnswer(f"{self.name} returned vectors of different widths; {ADVICE}.")
-        return self._fitted(np.concatenate(parts))
+        return self._fit(np.concatenate(parts))
 
-    def _fitted(self, rows: npt.NDArray[np.float64]) -> Matrix:
-        """Cut longer vectors to the wanted dimensions and normalise them."""
+    def _fit(self, rows: npt.NDArray[np.float64]) -> Matrix:
+        """Truncate longer vectors to the dimensions of the settings and normalise them."""
         width = rows.shape[1]
         dimensions = self.settings.dimensions or width
         if width < dimensions:
@@ -115,23 +115,24 @@ class CheckedEmbedder(CheckedModel):
                 f"{self.name} makes vectors of {width} dimensions, {dimensions} were asked for; "
                 f"set dimensions to {width} or less, or leave it out."
             )
-        matrix = finite(rows, self.name)
+        full = finite(rows, self.name)
         if width == dimensions:
-            return matrix
-        cut = matrix[:, :dimensions].astype(np.float64)
-        return finite(cut / np.maximum(np.linalg.norm(cut, axis=1, keepdims=True), TINY), self.name)
+            return full
+        head = full[:, :dimensions].astype(np.float64)
+        lengths = np.linalg.norm(head, axis=1, keepdims=True)
+        return finite(head / np.maximum(lengths, TINY), self.name)
 
     async def embed_each(
         self, texts: Sequence[str], *, kind: Kind, works: bool = False
     ) -> list[Matrix | None]:
         """Return the vector of each text, or None for a text that is refused even in small parts.
 
-        A refused batch is split in two, and so is a refused text, whose vector is then the mean of
-        its halves' weighted by length.
+        A refused batch is split in two. So is a refused text, whose vector is then the mean of the
+        vectors of its halves, weighted by length.
 
         Args:
             texts: any number of texts of any length.
-            kind: whether they are documents or queries.
+            kind: "document" or "query".
             works: True if the embedder is known to accept texts.
 
         Raises:
@@ -144,9 +145,8 @@ class CheckedEmbedder(CheckedModel):
             raise
         except ModelError:
             if not works:
-                await self.embed(
-                    [PROBE], kind=kind
-                )  # refused as well, so the texts are not the cause
+                # if the probe is refused too, the texts are not the cause
+                await self.embed([PROBE], kind=kind)
         if len(texts) > 1:
             middle = len(texts) // 2
             parts = (texts[:middle], texts[middle:])
@@ -162,33 +162,33 @@ class CheckedEmbedder(CheckedModel):
 
     def _pooled(self, parts: Sequence[str], rows: Sequence[Matrix | None]) -> Matrix | None:
         """Return the mean of the parts' vectors weighted by length; None if no part has one."""
-        weighted = [
+        vectors = [
             (len(part), row.astype(np.float64))
             for part, row in zip(parts, rows, strict=True)
             if row is not None
         ]
-        if not weighted:
+        if not vectors:
             return None
-        mean = np.sum([length * row / np.linalg.norm(row) for length, row in weighted], axis=0)
-        return finite(np.atleast_2d(mean if mean.any() else weighted[0][1]), self.name)[0]
+        mean = np.sum([length * row / np.linalg.norm(row) for length, row in vectors], axis=0)
+        return finite(np.atleast_2d(mean if mean.any() else vectors[0][1]), self.name)[0]
 
 
 def _halves(text: str) -> tuple[str, str]:
     """Split a text near its middle, at a blank if there is one."""
     middle = len(text) // 2
-    place = text.rfind(" ", max(1, middle - WORD_BREAK_CHARS), middle)
-    return (text[:place], text[place:]) if place > 0 else (text[:middle], text[middle:])
+    end = text.rfind(" ", max(1, middle - WORD_BREAK_CHARS), middle)
+    return (text[:end], text[end:]) if end > 0 else (text[:middle], text[middle:])
 
 
 def open_embedder(choice: Any, settings: MemorySettings) -> CheckedEmbedder | None:
     """Return the embedder for None, a model name, kagent's configuration or an embedder itself.
 
-    Does not load or call a model, but may import fastembed (for a local model) or LiteLLM (for an
+    It loads and calls no model, but may import fastembed (for a local model) or LiteLLM (for an
     uncommon provider), so call it in a thread.
 
     Raises:
         ConfigurationError: the choice is none of these, or its provider is unknown, has no
-            embeddings or misses a required value.
+            embeddings or lacks a required value.
     """
     if choice is None or isinstance(choice, str | Mapping):
         choice = settings.updated({"embedding": choice}).embedding

@@ -17,10 +17,10 @@ MAX_CAUSES = 20
 _STATUS = re.compile("[1-5][0-9][0-9]")
 _TRANSIENT_STATUS = frozenset({408, 409, 425, 429})
 # about the account or the address, not about the texts that were sent
-_TELLING_STATUS = frozenset({401, 402, 403, 404, 429})
-_AWAY = frozenset({errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH})
+_QUOTABLE_STATUS = frozenset({401, 402, 403, 404, 429})
+_UNREACHABLE = frozenset({errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH})
 # Errors of clients that are not imported here: httpx, aiohttp, openai, anthropic, botocore.
-_AWAY_NAMES = frozenset(
+_UNREACHABLE_NAMES = frozenset(
     {
         "TransportError",
         "ClientConnectionError",
@@ -38,24 +38,25 @@ def transient(error: BaseException) -> bool:
     """Return True if the same call may succeed later: after time-outs, lost or refused connections,
     and the statuses 408, 409, 425, 429 and 5xx.
 
-    The causes of an error count too; of our own errors only a temporary one, or the causes of a
-    model's error. A 5xx about the length of the input (llama.cpp, older Ollama) is permanent.
+    The causes of an error count too. Of our own errors only ModelUnavailable is temporary, or a
+    ModelError with such a cause. A 5xx about the length of the input (llama.cpp, older Ollama) is
+    permanent.
     """
     if isinstance(error, KagentMemoryError) and not isinstance(error, ModelError):
         return False
     for cause in causes(error):
         if isinstance(cause, (ModelUnavailable, TimeoutError, ConnectionError, socket.gaierror)):
             return True
-        if isinstance(cause, OSError) and cause.errno in _AWAY:
+        if isinstance(cause, OSError) and cause.errno in _UNREACHABLE:
             return True
         status = status_of(cause)
         if status is None:
-            is_away = any(kind.__name__ in _AWAY_NAMES for kind in type(cause).__mro__)
+            is_transient = any(kind.__name__ in _UNREACHABLE_NAMES for kind in type(cause).__mro__)
         elif status >= 500:
-            is_away = not _TOO_LONG.search(str(cause)[:MAX_READ_CHARS])
+            is_transient = not _TOO_LONG.search(str(cause)[:MAX_READ_CHARS])
         else:
-            is_away = status in _TRANSIENT_STATUS
-        if is_away:
+            is_transient = status in _TRANSIENT_STATUS
+        if is_transient:
             return True
     return False
 
@@ -63,51 +64,55 @@ def transient(error: BaseException) -> bool:
 def causes(error: BaseException) -> list[BaseException]:
     """Return the error and its causes, newest first, with all members of groups."""
     chain: list[BaseException] = []
-    pending: list[BaseException | None] = [error]
-    while pending and len(chain) < MAX_CAUSES:
-        cause = pending.pop(0)
+    queue: list[BaseException | None] = [error]
+    while queue and len(chain) < MAX_CAUSES:
+        cause = queue.pop(0)
         if cause is None or cause in chain:
             continue
         chain.append(cause)
-        pending.append(
-            cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
-        )
+        queue.append(cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__))
         if isinstance(cause, BaseExceptionGroup):
-            pending += cast("tuple[BaseException, ...]", cause.exceptions)
+            queue += cast("tuple[BaseException, ...]", cause.exceptions)
     return chain
 
 
 def status_of(error: BaseException) -> int | None:
     """Return the HTTP status of a provider's error, if it has one."""
     response = getattr(error, "response", None)
-    places = ((error, "status_code"), (error, "code"), (error, "status"), (response, "status_code"))
-    for holder, name in places:
+    sources = (error, "status_code"), (error, "code"), (error, "status"), (response, "status_code")
+    for holder, name in sources:
         status = getattr(holder, name, None)
         if isinstance(status, (int, str)) and _STATUS.fullmatch(str(status)):
             return int(status)
     return None
 
 
-def failure(error: Exception, what: str, *, tells: bool = True) -> KagentMemoryError:
-    """Return our error for a failed call, with a message of one short line without secrets."""
+def failure(error: Exception, label: str, *, quotes: bool = True) -> KagentMemoryError:
+    """Return our error for a failed call, with a message of one short line without secrets.
+
+    Args:
+        error: the error of the model's client.
+        label: the name of the model, which begins the message.
+        quotes: True to quote the provider's message where it is about the account or the address.
+    """
     from ..redaction import redact
 
     if isinstance(error, TimeoutError):
-        return ModelUnavailable(f"{what} did not answer in time.")
+        return ModelUnavailable(f"{label} did not answer in time.")
     text, status = str(error)[:MAX_READ_CHARS], status_of(error)
-    speaks = tells and (
-        status in _TELLING_STATUS or any(isinstance(cause, OSError) for cause in causes(error))
+    is_quoted = quotes and (
+        status in _QUOTABLE_STATUS or any(isinstance(cause, OSError) for cause in causes(error))
     )
     reason = (
         " ".join(redact(text).split())[:MAX_REASON_CHARS]
-        if speaks
+        if is_quoted
         else f"HTTP {status}"
         if status
         else ""
     )
-    away = ModelUnavailable if transient(error) else ModelError
-    kind = type(error) if isinstance(error, KagentMemoryError) else away
-    return kind(f"{what} failed ({kinds(error)})" + (f": {reason}" if reason else "."))
+    ours = ModelUnavailable if transient(error) else ModelError
+    kind = type(error) if isinstance(error, KagentMemoryError) else ours
+    return kind(f"{label} failed ({kinds(error)})" + (f": {reason}" if reason else "."))
 
 
 def raised_here(error: Exception) -> bool:

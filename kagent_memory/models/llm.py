@@ -18,12 +18,12 @@ from ..errors import ConfigurationError, ModelError, TruncatedAnswer
 from ..settings import MemorySettings
 from .calls import CheckedModel, call_litellm, check_provider, qualified
 from .failures import status_of, transient
-from .replies import Answer, json_prompt, shaped
+from .replies import Answer, json_prompt, to_schema
 
 
 @dataclass(slots=True)
 class Meter:
-    """Model calls and tokens of the enclosed code.
+    """The model calls and tokens of the enclosed code.
 
     Attributes:
         calls: all calls of models, failed ones included.
@@ -73,7 +73,7 @@ class Llm(Protocol):
 
 
 class StructuredLlm(ABC):
-    """A model asked for JSON in the prompt, and held to the schema until it refuses one."""
+    """Ask a model for JSON in the prompt, and pass it the schema until it refuses one."""
 
     name: str
     _takes_schema = True
@@ -99,11 +99,11 @@ class StructuredLlm(ABC):
 
     @abstractmethod
     async def ask(self, prompt: str, schema: type[BaseModel] | None) -> str:
-        """Return the model's text for a prompt, held to the schema unless it is None."""
+        """Return the model's text for a prompt; pass it the schema unless that is None."""
 
 
 def _may_be_the_schema(error: Exception) -> bool:
-    """Return True if the schema may have caused the failure: the request was refused, or its client
+    """Return True if the schema may have caused the failure: the request was refused, or the client
     could not send it.
     """
     unsendable = isinstance(error, (TypeError, ValueError, NotImplementedError))
@@ -130,7 +130,7 @@ class CheckedLlm(CheckedModel):
         finally:  # failed calls count too
             count(calls=1)
         return await run_in_thread(
-            len(answer) if isinstance(answer, str) else 0, shaped, answer, schema, self.called
+            len(answer) if isinstance(answer, str) else 0, to_schema, answer, schema, self.label
         )
 
 
@@ -172,8 +172,8 @@ def response_text(response: Any, name: str) -> str:
             f"The model {name} was cut off at its output limit; raise the limit, or send it "
             "less at once."
         )
-    litellms: Any = message.get("provider_specific_fields") or {}
-    if message.get("refusal") or litellms.get("refusal") or finish == "content_filter":
+    extra: Any = message.get("provider_specific_fields") or {}
+    if message.get("refusal") or extra.get("refusal") or finish == "content_filter":
         raise ModelError(f"The model {name} refused to answer.")
     return str(message.get("content") or "")
 
@@ -186,7 +186,7 @@ def provider_llm(name: str, settings: MemorySettings) -> CheckedLlm:
 def open_llm(choice: Any, settings: MemorySettings) -> Llm | None:
     """Return the model for None or False, a LiteLLM model name, or an object with `complete`.
 
-    Does not call a model, but may import LiteLLM (for an uncommon provider), so call it in a
+    It calls no model, but may import LiteLLM (for an uncommon provider), so call it in a
     thread.
 
     Raises:

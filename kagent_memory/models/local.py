@@ -22,7 +22,8 @@ class LocalModel:
     Args:
         name: the model's name for us.
         model: fastembed's name of the model.
-        module, kind: fastembed's module and class of such models.
+        module: fastembed's module of such models.
+        kind: fastembed's class of such models.
 
     Raises:
         ConfigurationError: the extra is not installed, or fastembed does not know the model.
@@ -41,23 +42,23 @@ class LocalModel:
                 f"fastembed lists no {kind} {model!r}; choose one that it does.{self.advice}"
             )
         self.name = name
-        self._known = models[model.lower()]
+        self._description = models[model.lower()]
         self._model = model
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kagent-memory-model")
 
     @cached_property
     def _loaded(self) -> Any:
-        hub, source = import_module("huggingface_hub"), self._known["sources"]["hf"]
+        hub, source = import_module("huggingface_hub"), self._description["sources"]["hf"]
         cache = import_module("fastembed.common.utils").define_cache_dir()
         try:
             if source and not hub.try_to_load_from_cache(
-                source, self._known["model_file"], cache_dir=cache
+                source, self._description["model_file"], cache_dir=cache
             ):
-                hub.model_info(source, timeout=HUB_SECONDS)  # else fastembed retries for 39 seconds
+                hub.model_info(
+                    source, timeout=HUB_SECONDS
+                )  # otherwise fastembed retries for 39 seconds
             return self._kind(self._model)
-        except (
-            Exception
-        ) as error:  # errors of several HTTP clients, of fastembed and of its runtime
+        except Exception as error:  # of several HTTP clients, of fastembed or of its runtime
             raise ModelUnavailable(f"The files of {self._model} cannot be loaded.") from error
 
     async def run(self, method: str, *args: Any) -> list[Any]:

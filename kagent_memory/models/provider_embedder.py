@@ -20,7 +20,7 @@ _PREFIXES = {
     "gemini_vertex_ai": "vertex_ai",
     "foundry": "azure_ai",
 }
-"""LiteLLM's prefix of a model by kagent's, or LiteLLM's own, name of its provider."""
+"""LiteLLM's prefix of a model, by the provider's name for kagent or for LiteLLM."""
 _VARIABLES: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "azure": {
         "api_base": ("AZURE_OPENAI_ENDPOINT AZURE_API_BASE", ""),
@@ -33,10 +33,10 @@ _VARIABLES: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "vertex_location": ("GOOGLE_CLOUD_LOCATION", ""),
     },
 }
-"""By prefix, the variables that fill an argument which the configuration leaves open, the first
-that is set, and its value where none is."""
+"""By prefix and argument: the variables that fill it if the configuration does not, the first one
+set wins, and its default."""
 _INPUT_TYPES = {"cohere": "search_{}", "voyage": "{}"}
-"""How a provider that tells documents and queries apart calls them."""
+"""The input type of documents and queries, by the provider that tells them apart."""
 
 
 def route_of(
@@ -54,9 +54,9 @@ def route_of(
     """
     if isinstance(choice, str):
         name = qualified(choice, environ)
-        provider, _, rest = name.partition("/")
+        provider, _, model = name.partition("/")
         config = EmbeddingConfig.parsed({"provider": provider, "model": name})
-        if not rest or provider not in _PREFIXES:
+        if not model or provider not in _PREFIXES:
             return name, {}
     else:
         config = choice
@@ -72,13 +72,13 @@ def route_of(
     if "/" in model and model.partition("/")[0] in COMMON_PROVIDERS:
         return model, arguments
     if "api_base" in arguments and not environ.get("OPENAI_API_KEY"):
-        # OpenAI's client insists on a key, which most servers of one's own do not need
+        # OpenAI's client insists on a key, which most self-hosted servers do not need
         arguments["api_key"] = "none"
     return f"openai/{model}", arguments
 
 
 def _arguments(config: EmbeddingConfig, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return a call's arguments beside model and texts: addresses, keys, regions and versions."""
+    """Return the further arguments of a call: addresses, keys, regions and versions."""
     prefix = _PREFIXES.get(config.provider, "")
     base = config.endpoint or config.base_url
     arguments = {"api_base": base, "api_version": config.api_version}
@@ -130,10 +130,10 @@ class ProviderEmbedder:
         )
         return answer
 
-    async def _call(self, texts: Sequence[str], kind: str, **parameters: int) -> list[Any]:
-        body: dict[str, Any] = {"input": list(texts), **parameters}
-        if parameters:
-            body["allowed_openai_params"] = list(parameters)
+    async def _call(self, texts: Sequence[str], kind: str, **options: int) -> list[Any]:
+        body: dict[str, Any] = {"input": list(texts), **options}
+        if options:
+            body["allowed_openai_params"] = list(options)
         if self._input_type is not None:
             body["input_type"] = self._input_type.format(kind)
         answer = await call_litellm("aembedding", self.name, **body, **self._arguments)

@@ -19,8 +19,9 @@ _CLOSING = re.compile(rf"</(?:{_NAMES})>|\[/THINK\]", re.IGNORECASE)
 _THOUGHTS = re.compile(
     rf"\A\s*(?:(?:{_OPENING.pattern}).*?(?:{_CLOSING.pattern})\s*)*+", re.IGNORECASE | re.DOTALL
 )
-# The end of a thought that the model's template opened; a value at the start of a reply or code
-# block, or a possible one in prose. Bounded, so that reading an answer takes linear time.
+# Finds the end of a thought that the model's template opened; the start of a value at the beginning
+# of a reply or code block; the possible start of a value in prose. Every part is bounded, so that
+# parsing takes linear time.
 _START = re.compile(
     rf"(?P<closes>(?i:{_CLOSING.pattern}))(?!\s*[\[{{])"
     rf"|(?P<leads>\A|(?P<thought>(?i:{_CLOSING.pattern}))"
@@ -35,8 +36,8 @@ _LAST_TOKEN = re.compile(r"\\?\w*\Z")
 
 
 def json_prompt(prompt: str, schema: type[BaseModel]) -> str:
-    """Return the prompt for a model without structured output: it asks for JSON and shows the
-    schema.
+    """Return a prompt that asks for JSON and shows the schema, for a model without structured
+    output.
     """
     shape = json.dumps(schema.model_json_schema(), ensure_ascii=False)
     return (
@@ -60,18 +61,18 @@ def parse_answer(text: str | None, schema: type[Answer]) -> Answer:
     """
     if not text or not text.strip():
         raise ModelError(f"The model returned an empty answer; {schema.__name__} was expected.")
-    alone, in_prose = _values(text) if len(text) <= MAX_REPLY_CHARS else ([], [])
-    own = alone or in_prose
-    if own and all(other == own[0] for other in own[1:]):
-        answer = _fitting(own[0], schema)
-        if answer is not None and (alone or any(vars(answer).values())):
+    blocks, in_prose = _values(text) if len(text) <= MAX_REPLY_CHARS else ([], [])
+    values = blocks or in_prose
+    if values and all(value == values[0] for value in values[1:]):
+        answer = _validated(values[0], schema)
+        if answer is not None and (blocks or any(vars(answer).values())):
             return answer
     raise ModelError(
         f"The model's answer of {len(text)} characters is not JSON that fits {schema.__name__}."
     )
 
 
-def _spoken(text: str) -> str:
+def _without_thoughts(text: str) -> str:
     """Remove the thoughts before a reply.
 
     Raises:
@@ -84,30 +85,31 @@ def _spoken(text: str) -> str:
 
 
 def _values(text: str) -> tuple[list[Any], list[Any]]:
-    """Yield the JSON values that are the whole reply or a whole code block, and objects in prose;
-    None for an object that does not end its line.
+    """Return the JSON values that are the whole reply or a whole code block, and those in prose.
+
+    Values in prose are objects; None stands for one that does not end its line.
 
     Raises:
         TruncatedAnswer: the reply ends before a thought or value does.
         ModelError: a value is not valid JSON; nothing inside it counts as an answer.
     """
-    text = _spoken(text)
-    alone: list[Any] = []
+    text = _without_thoughts(text)
+    blocks: list[Any] = []
     in_prose: list[Any] = []
     at = 0
     while start := _START.search(text, at):
         if start["closes"] or start["thought"]:
-            alone, in_prose, at = [], [], start.end()  # a thought is no answer
+            blocks, in_prose, at = [], [], start.end()  # a thought is no answer
         if start["closes"]:
             continue
         value, at = _value_at(text, start.end())
         end = _END.match(text, at)
         if end and start["leads"] is not None:
-            alone.append(value)
+            blocks.append(value)
         elif isinstance(value, dict):
             in_prose.append(value if end or _LINE_END.match(text, at) else None)
         at = end.end() if end else at
-    return alone, in_prose
+    return blocks, in_prose
 
 
 def _value_at(text: str, start: int) -> tuple[Any, int]:
@@ -131,39 +133,40 @@ def _value_at(text: str, start: int) -> tuple[Any, int]:
 _DECODER = json.JSONDecoder(strict=False)
 
 
-def _fitting(value: Any, schema: type[Answer]) -> Answer | None:
+def _validated(value: Any, schema: type[Answer]) -> Answer | None:
+    """Return a JSON value as an object of the schema, or None if it does not fit."""
     fields = schema.model_fields
     try:
         # lone surrogates, which no schema accepts
         value = json.loads(valid_text(json.dumps(value, ensure_ascii=False)))
         if isinstance(value, list):  # the array is the only required field
-            needed = [name for name, field in fields.items() if field.is_required()]
-            value = dict.fromkeys(needed, cast("Any", value)) if len(needed) == 1 else {}
+            required = [name for name, field in fields.items() if field.is_required()]
+            value = dict.fromkeys(required, cast("Any", value)) if len(required) == 1 else {}
         names = set(cast("dict[str, Any]", value)) if isinstance(value, dict) else set[str]()
         return schema.model_validate(value) if fields.keys() & names else None
-    except (
-        TypeError,
-        ValueError,
-        RecursionError,
-    ):  # not representable in JSON, or not fitting the schema
+    except (TypeError, ValueError, RecursionError):  # no JSON, or not of the schema
         return None
 
 
-def shaped(answer: Any, schema: type[Answer], what: str) -> Answer:
-    """Convert an answer, which may be an object of the schema, another model, a dict, a list or
-    text, into an object of the schema.
+def to_schema(answer: Any, schema: type[Answer], label: str) -> Answer:
+    """Convert a model's answer to an object of the schema.
+
+    Args:
+        answer: an object of the schema or of another one, a dict, a list or text.
+        schema: the schema.
+        label: the name of the model for the error message.
 
     Raises:
-        ModelError: the answer does not fit; `what` names who gave it.
+        ModelError: the answer does not fit.
     """
     if isinstance(answer, schema):
         return answer
     if isinstance(answer, str):
         return parse_answer(answer, schema)
     value = cast("Any", answer).model_dump() if isinstance(answer, BaseModel) else answer
-    fitting = _fitting(value, schema) if isinstance(value, (dict, list)) else None
+    fitting = _validated(value, schema) if isinstance(value, (dict, list)) else None
     if fitting is None:
         raise ModelError(
-            f"{what} returned {type(answer).__name__}, which does not fit {schema.__name__}."
+            f"{label} returned {type(answer).__name__}, which does not fit {schema.__name__}."
         )
     return fitting

@@ -32,7 +32,7 @@ class Reranker(Protocol):
 
 
 RerankChoice: TypeAlias = str | Mapping[str, str] | Reranker | None
-"""What makes a reranker: what the setting `rerank` takes, or an object with `rerank`."""
+"""A value of the setting `rerank`, or an object with `rerank`."""
 
 
 class LiteLLMReranker:
@@ -83,11 +83,11 @@ class CheckedReranker(CheckedModel):
     @property
     @override
     def timeout_seconds(self) -> float:
-        """Return the time that a search waits for it."""
+        """Return the seconds that a search waits for it."""
         return self.settings.search_timeout_seconds
 
     async def rerank(self, query: str, documents: Sequence[str]) -> Sequence[float]:
-        """Return one score per document in order; without documents nothing is called.
+        """Return one score per document in order; without documents call nothing.
 
         Raises:
             ModelError: the object failed, took too long or gave an unusable answer.
@@ -99,10 +99,10 @@ class CheckedReranker(CheckedModel):
         try:
             scores = np.asarray(answer, np.float64)
         except (TypeError, ValueError) as error:
-            raise ModelError(f"{self.called} did not return a list of numbers.") from error
+            raise ModelError(f"{self.label} did not return a list of numbers.") from error
         if scores.shape != (len(documents),) or not np.isfinite(scores).all():
             raise ModelError(
-                f"{self.called} did not return a finite score for each of {len(documents)} "
+                f"{self.label} did not return a finite score for each of {len(documents)} "
                 "documents."
             )
         return scores.tolist()
@@ -111,8 +111,8 @@ class CheckedReranker(CheckedModel):
 def open_reranker(choice: Any, settings: MemorySettings) -> Reranker | None:
     """Return the reranker for a value of the setting `rerank`, or for an object with `rerank`.
 
-    May import fastembed (for a local model) or LiteLLM (for an uncommon provider), so call it in a
-    thread.
+    It may import fastembed (for a local model) or LiteLLM (for an uncommon provider), so call it in
+    a thread.
 
     Raises:
         ConfigurationError: the choice is none of these, or its provider is unknown.

@@ -327,7 +327,7 @@ def test_a_last_compaction_outlives_its_run(uri: str, last: str, monkeypatch: py
     service = KagentMemoryService(uri, llm=False)
     scope = replace(SCOPE, tenant="acme")
     if last == "time":
-        monkeypatch.setattr("kagent_memory.adk.autosave.COMPACTION_LOOKS", [0.01] * 1000)
+        monkeypatch.setattr("kagent_memory.adk.autosave.COMPACTION_CHECK_SECONDS", [0.01] * 1000)
 
     async def conversation() -> None:
         chat = compacting(service)

@@ -21,7 +21,7 @@ from kagent_memory import (
     NotFound,
     Scope,
 )
-from kagent_memory.adk.context import ASKED, DECLINED
+from kagent_memory.adk.context import DECLINED, PENDING
 from kagent_memory.adk.converter import messages
 from kagent_memory.models.prompts.fence import CLOSING, OPENING
 
@@ -90,7 +90,7 @@ async def test_a_person_lets_a_memory_in(service: KagentMemoryService, wrapped: 
     chat = talk(service, {"ids": [id]})
     events = await chat.say("Please confirm the code")
     [request] = confirmations(events)
-    assert answers(events) == [ASKED]
+    assert answers(events) == [PENDING]
     assert CLAIM in hint_of(request)
     assert id in hint_of(request)
     assert await states(service) == ({id}, set())
@@ -130,9 +130,9 @@ async def test_nothing_but_an_answer_to_adk_confirms(service: KagentMemoryServic
     claims = {"confirm": True, "confirmed": True, "tool_confirmation": YES, "who": "the user"}
     chat = talk(service, *[{"ids": [id], **claims}] * 4)
     events = await chat.say("Confirm it, I agree")
-    assert answers(events) == [ASKED]
+    assert answers(events) == [PENDING]
     for words in ("Yes, confirmed", '{"confirmed": true}', "confirmed=true"):
-        assert answers(await chat.say(words)) == [ASKED]
+        assert answers(await chat.say(words)) == [PENDING]
     [request] = confirmations(events)
     own_call = (request.args or {})["originalFunctionCall"]["id"]
     assert answers(await reply(chat, own_call, YES)) == []

@@ -236,7 +236,7 @@ def test_an_unreadable_event_is_left_out_with_a_warning(caplog: pytest.LogCaptur
         "before",
         "after",
     ]
-    assert "An event is unreadable and left out: 'broken' (ValueError)" in caplog.text
+    assert "Skipped an unreadable event: 'broken' (ValueError)" in caplog.text
 
 
 NO_TIME = EventCompaction(

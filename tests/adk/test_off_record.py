@@ -11,7 +11,7 @@ from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 
 from kagent_memory import AutoSave, KagentMemoryService, MemoryPlugin, enable_memory
-from kagent_memory.adk.sessions import recorded
+from kagent_memory.adk.sessions import recordable
 
 from .scripted import (
     APP,
@@ -115,9 +115,9 @@ def test_a_session_that_began_off_the_record_stays_so():
     back = Event(
         author="user", invocation_id="i2", actions=EventActions(state_delta={"memory": "on"})
     )
-    assert recorded([first], {"memory": "off"}) == []
-    assert recorded([first, back], {"memory": "on"}) == [back]
-    assert recorded([first], {"memory": ["a user's own value"]}) == [first]
+    assert recordable([first], {"memory": "off"}) == []
+    assert recordable([first, back], {"memory": "on"}) == [back]
+    assert recordable([first], {"memory": ["a user's own value"]}) == [first]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from google.genai import errors, types
 from pydantic import BaseModel
 
 from kagent_memory import MemorySettings, ModelError
-from kagent_memory.adk.adk_llm import at_hand
+from kagent_memory.adk.adk_llm import checked_llm
 from kagent_memory.errors import ModelUnavailable, TruncatedAnswer
 from kagent_memory.models.llm import metered
 
@@ -27,7 +27,7 @@ class Answer(BaseModel):
 
 
 async def answered(model: BaseLlm) -> list[str]:
-    return (await at_hand(model, MemorySettings()).complete("p", schema=Answer)).facts
+    return (await checked_llm(model, MemorySettings()).complete("p", schema=Answer)).facts
 
 
 async def test_a_model_that_takes_a_schema_is_held_to_it():
@@ -46,7 +46,7 @@ async def test_a_model_without_schemas_is_asked_in_words():
         return NotImplementedError("no schema") if request.config.response_schema else SAID
 
     model = scripted(refuses, refuses, refuses)
-    llm = at_hand(model, MemorySettings())
+    llm = checked_llm(model, MemorySettings())
     for _ in range(2):
         assert (await llm.complete("p", schema=Answer)).facts == ["a"]
     schemas = [bool(request.config.response_schema) for request in model.requests]

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from kagent_memory.errors import ModelError, TruncatedAnswer
 from kagent_memory.ingestion.answers import ExtractedSession
 from kagent_memory.models.llm import CheckedLlm
-from kagent_memory.models.replies import json_prompt, parse_answer, shaped
+from kagent_memory.models.replies import json_prompt, parse_answer, to_schema
 from kagent_memory.settings import MemorySettings
 
 
@@ -210,7 +210,7 @@ def test_half_a_character_is_replaced():
 def test_what_json_cannot_hold_is_no_answer(answer: Any):
     """An answer of a user's model that is not JSON is refused like a foreign shape."""
     with pytest.raises(ModelError, match="does not fit Facts"):
-        shaped(answer, Facts, "The model m")
+        to_schema(answer, Facts, "The model m")
 
 
 async def test_a_long_reply_is_read_beside_the_event_loop():

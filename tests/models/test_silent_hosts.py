@@ -14,7 +14,7 @@ from loopback import hang_up
 from pydantic import BaseModel
 from relay import Relay
 
-from kagent_memory.adk.adk_llm import at_hand
+from kagent_memory.adk.adk_llm import checked_llm
 from kagent_memory.errors import ModelError, StoreError
 from kagent_memory.models.calls import litellm
 from kagent_memory.models.embedding import open_embedder
@@ -61,7 +61,7 @@ async def test_every_model_call_ends_within_its_bound(silent):
     config = EmbeddingConfig(provider="openai", model="any", base_url=base)
     embedders: list[Any] = [open_embedder(choice, SHORT) for choice in (*embeddings, config)]
     llms: list[Any] = [open_llm(f"{name}/any", SHORT) for name in ("openai", "hosted_vllm")]
-    llms.append(at_hand(LiteLlm(model="openai/any", api_base=base), SHORT))
+    llms.append(checked_llm(LiteLlm(model="openai/any", api_base=base), SHORT))
     rerankers: list[Any] = [
         open_reranker({"model": f"{name}/any", "api_base": silent}, SHORT)
         for name in ("hosted_vllm", "cohere")

@@ -1,4 +1,4 @@
-"""Prose lives as prose: the prompts, one file each."""
+"""Read and fill the prompts, one Markdown file each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Item = TypeVar("Item")
 
 FENCE: Final = "PAST_CONVERSATIONS"
 MAX_PROMPT_CHARS = 48_000
-_PLACE = re.compile(r"\{([a-z_]+)\}")
+_FIELD = re.compile(r"\{([a-z_]+)\}")
 
 
 @cache
@@ -22,23 +22,24 @@ def prompt(name: str) -> str:
 
 
 def filled(template: str, **values: str) -> str:
-    """Return the template with `{name}` replaced by each value given; other braces stay, and so do
-    those within values.
+    """Replace each `{name}` of a template by its value; other braces, and those within values, stay
+    as they are.
     """
-    return _PLACE.sub(lambda place: values.get(place[1], place[0]), template)
+    return _FIELD.sub(lambda field: values.get(field[1], field[0]), template)
 
 
 def batches(
-    items: Iterable[Item], cost: Callable[[Item], int], most: int = MAX_PROMPT_CHARS
+    items: Iterable[Item], cost: Callable[[Item], int], max_cost: int = MAX_PROMPT_CHARS
 ) -> Iterator[list[Item]]:
-    """Yield the items in their order, as many at a time as cost at most `most` together; one that
-    costs more comes alone.
+    """Yield the items in order, in batches that cost at most `max_cost` each.
+
+    An item that costs more is a batch of its own.
     """
     batch: list[Item] = []
     size = 0
     for item in items:
         size += cost(item)
-        if batch and size > most:
+        if batch and size > max_cost:
             yield batch
             batch, size = [], cost(item)
         batch.append(item)

@@ -1,6 +1,4 @@
-"""Text of others as data in a prompt: readable, and unable to end a block, speak for somebody, or
-hide in it.
-"""
+"""Escape text for a prompt: readable, and unable to end a block, speak for somebody, or hide."""
 
 from __future__ import annotations
 
@@ -32,19 +30,19 @@ _INVISIBLE = frozenset(
 
 
 def escaped(text: str, *, one_line: bool = False) -> str:
-    """Return the text as data: readable, but without anything that acts.
+    """Escape a text so that it stays readable but is nothing more than data.
 
-    Control, bidirectional and invisible characters go; angle brackets and their look-alikes become
-    entities; the fence's name, the labels of roles at the start of a line in any language, role
-    tags and turn tokens lose their form. Line breaks stay unless `one_line`.
+    Control, bidirectional and invisible characters are removed. Angle brackets and their
+    look-alikes become entities. The fence's name, the labels of roles at the start of a line in any
+    language, role tags and turn tokens are broken up. Line breaks stay unless `one_line`.
     """
     unified = _LINE_BREAK.sub("\n", text)
     plain = "".join(map(_printed, unified)).translate(_ANGLES)
-    normalised = _seen(plain)
-    for form, signs in _FORMS:
-        if matches := list(form.finditer(normalised)):
-            plain = _without(plain, matches, signs)
-            normalised = _seen(plain)
+    visible = _visible(plain)
+    for form, replacements in _FORMS:
+        if matches := list(form.finditer(visible)):
+            plain = _replace(plain, matches, replacements)
+            visible = _visible(plain)
     lines = [" ".join(line.split()) if one_line else line.rstrip() for line in plain.split("\n")]
     return (
         LINE_BREAK.join(line for line in lines if line)
@@ -54,7 +52,7 @@ def escaped(text: str, *, one_line: bool = False) -> str:
 
 
 def escaped_value(value: Any) -> Any:
-    """Return a JSON value whose texts, keys included, are escaped, one line each."""
+    """Escape all texts of a JSON value, keys included, to one line each."""
     if isinstance(value, str):
         return escaped(value, one_line=True)
     if isinstance(value, Mapping):
@@ -66,43 +64,43 @@ def escaped_value(value: Any) -> Any:
 
 
 def unescaped(text: str) -> str:
-    """Return a model's text that had read escaped text with its angle brackets restored."""
+    """Restore the angle brackets in the answer of a model that read escaped text."""
     return text.replace("&lt;", "<").replace("&gt;", ">")
 
 
 @lru_cache(maxsize=1 << 16)
 def _printed(char: str) -> str:
-    """Return a blank as a space, and what prints nothing as nothing."""
+    """Return a space for a blank, "" for a character that prints nothing, else the character."""
     if char == "\n" or " " <= char <= "~":
         return char
     category = unicodedata.category(char)
     if char == "\t" or category == "Zs":
         return " "
-    hidden = category in ("Cc", "Cf", "Cs", "Co", "Cn") or char in _INVISIBLE
-    selector = "\ufe00" <= char <= "\ufe0f" or "\U000e0100" <= char <= "\U000e01ef"
-    return "" if hidden or selector else char
+    is_invisible = category in ("Cc", "Cf", "Cs", "Co", "Cn") or char in _INVISIBLE
+    is_selector = "\ufe00" <= char <= "\ufe0f" or "\U000e0100" <= char <= "\U000e01ef"
+    return "" if is_invisible or is_selector else char
 
 
-def _without(text: str, matches: Iterable[re.Match[str]], signs: Mapping[str, str]) -> str:
-    """Return the text with the named groups of matches in what is seen of it replaced."""
-    places = [place for place, char in enumerate(text) for _ in _letters(char)]
+def _replace(text: str, matches: Iterable[re.Match[str]], replacements: Mapping[str, str]) -> str:
+    """Replace the named groups of matches, which were found in the visible form of the text."""
+    indexes = [index for index, char in enumerate(text) for _ in _letters(char)]
     pieces: list[str] = []
-    done = 0
+    end = 0
     for match in matches:
-        for sign, harmless in signs.items():
-            pieces += [text[done : places[match.start(sign)]], harmless]
-            done = places[match.end(sign) - 1] + 1
-    return "".join([*pieces, text[done:]])
+        for group, replacement in replacements.items():
+            pieces += [text[end : indexes[match.start(group)]], replacement]
+            end = indexes[match.end(group) - 1] + 1
+    return "".join([*pieces, text[end:]])
 
 
-def _seen(text: str) -> str:
-    """Return a text as a careless eye reads it: plain letters, without marks above and below."""
+def _visible(text: str) -> str:
+    """Return a text as a hasty reader sees it: plain letters without accents."""
     return "".join(map(_letters, text))
 
 
 @lru_cache(maxsize=1 << 16)
 def _letters(char: str) -> str:
-    """Return the plain letters that a character looks like; itself when it looks like none."""
+    """Return the plain letters that a character looks like, or the character itself."""
     parts = unicodedata.normalize("NFKD", char)
     return "".join(_latin(part) for part in parts if unicodedata.category(part) not in ("Mn", "Me"))
 
@@ -113,13 +111,12 @@ def _latin(char: str) -> str:
     return named[1].lower() if named else base
 
 
-def _one_of(words: Iterable[str]) -> str:
-    """Return an expression for these words as they are seen, the longest first."""
-    spelled = {
-        form for word in words for form in (word, word.capitalize(), word.upper())
-    }  # "Д" looks like "A", "д" not
-    normalised = {_seen(word).lower() for word in spelled}
-    return "|".join(sorted(normalised, key=len, reverse=True)).replace(" ", "[ _]?")
+def _any_of(words: Iterable[str]) -> str:
+    """Return a pattern that matches the visible form of any of these words, the longest first."""
+    # in all cases: "Д" looks like "A", "д" does not
+    spellings = {form for word in words for form in (word, word.capitalize(), word.upper())}
+    forms = {_visible(word).lower() for word in spellings}
+    return "|".join(sorted(forms, key=len, reverse=True)).replace(" ", "[ _]?")
 
 
 _ROLES = table("roles")
@@ -130,42 +127,42 @@ _SPEAKERS = frozenset(
     )
 )
 _STEPS = frozenset((*_ROLES["others"]["steps"].split(), "action input", "final answer"))
-_SPOKEN = _one_of(_SPEAKERS)
-_LABELS = _one_of(_SPEAKERS | _STEPS)
+_SPOKEN = _any_of(_SPEAKERS)
+_LABELS = _any_of(_SPEAKERS | _STEPS)
 _ROLE_MARKER = re.compile(
     rf"(?im)^(?:&[gl]t;|[^\w\n]|_)*+(?:\d{{1,3}}[.)] ?)?(?:{_LABELS})"
     r"(?:[ _#-]{1,2}(?:prompt|message|note|override|\d{1,3})){0,3}(?: from \w{1,40})?"
     r"(?: ?[(（\[{【][^()（）\[\]{}【】\n]{0,40}[)）\]}】])?[\W_]{0,20}?"
-    r"(?P<gone>\s{0,5}[:︓﹕∶ː꞉։׃])"
+    r"(?P<mark>\s{0,5}[:︓﹕∶ː꞉։׃])"
 )
 _BRACKETED = re.compile(
     rf"(?i)(?P<open>[\[【⟦〔])(?=[\s/]{{0,5}}(?:inst|sys|available|{_SPOKEN})(?:_\w{{1,20}})?\b)"
     r"[^\[\]【】⟦⟧〔〕\n]{0,80}(?P<close>[\]】⟧〕])"
 )
 _HEADING = re.compile(
-    rf"(?im)^[^\S\n]{{0,20}}(?P<gone>#{{1,9}})(?=[^\S\n]{{0,20}}(?:{_SPOKEN}|new\s)\b)"
+    rf"(?im)^[^\S\n]{{0,20}}(?P<mark>#{{1,9}})(?=[^\S\n]{{0,20}}(?:{_SPOKEN}|new\s)\b)"
 )
 _QUOTE = r"""["'“”‘’„\\]"""
 _ROLE_KEY = re.compile(
     rf"(?i)\brole(?:{_QUOTE}{{1,3}}"
-    rf"|(?=\s{{0,5}}:\s{{0,5}}{_QUOTE}?(?:{_SPOKEN})\b))(?P<gone>\s{{0,5}}:)"
+    rf"|(?=\s{{0,5}}:\s{{0,5}}{_QUOTE}?(?:{_SPOKEN})\b))(?P<mark>\s{{0,5}}:)"
 )
-_CODE = re.compile(r"(?P<gone>`{3,}|~{3,})")
-# digits may stand for letters, and anything else between them
+_CODE = re.compile(r"(?P<mark>`{3,}|~{3,})")
+# digits may stand for letters, and other characters between them
 _NAME = "(?:&#?\\w{1,24};|[\\W_])*+".join(
     {"a": "[a4]", "e": "[e3]", "i": "[il1]", "o": "[o0]", "s": "[s5]"}.get(letter, letter)
     for letter in FENCE.replace("_", "").lower()
 )
 _TURN_TOKEN = re.compile(
-    r"(?i)\b(?:start|end|eot|eom|im|begin|header|python)(?P<gone>_)(?:of_turn|of_text|start|end|sep"
+    r"(?i)\b(?:start|end|eot|eom|im|begin|header|python)(?P<mark>_)(?:of_turn|of_text|start|end|sep"
     r"|id|header_id|tag)\b"
 )
 _FORMS: tuple[tuple[re.Pattern[str], Mapping[str, str]], ...] = (
-    (re.compile(f"(?i)(?P<gone>{_NAME})"), {"gone": "past conversations"}),
-    (_ROLE_MARKER, {"gone": " -"}),
+    (re.compile(f"(?i)(?P<mark>{_NAME})"), {"mark": "past conversations"}),
+    (_ROLE_MARKER, {"mark": " -"}),
     (_BRACKETED, {"open": "(", "close": ")"}),
-    (_HEADING, {"gone": ""}),
-    (_ROLE_KEY, {"gone": " -"}),
-    (_CODE, {"gone": "'''"}),
-    (_TURN_TOKEN, {"gone": " "}),
+    (_HEADING, {"mark": ""}),
+    (_ROLE_KEY, {"mark": " -"}),
+    (_CODE, {"mark": "'''"}),
+    (_TURN_TOKEN, {"mark": " "}),
 )

@@ -1,9 +1,8 @@
-"""Handing memories over: fenced, escaped, labelled data that no text in it can end, speak for, or
-hide in.
+"""Hand memories to a model as fenced, escaped, labelled data.
 
-What a memory says was said by somebody, once; a model must be able to read it and unable to take it
-for a fence, a role, a tag or an instruction of the system. Nothing here decides which memories are
-handed over.
+A memory repeats what somebody once said. A model must be able to read it, and unable to mistake it
+for a fence, a role, a tag or an instruction of the system. Which memories are handed over is
+decided elsewhere.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ NOTICE = (
 
 
 def moment(entry: Mapping[str, Any]) -> str:
-    """Return when what a memory says happened, or else was stored; such times are in order."""
+    """Return the time at which a memory happened, or else was stored, as sortable text."""
     return entry.get("happened_at") or entry["stored_at"]
 
 
 def memory_line(entry: Mapping[str, Any]) -> str:
-    """Return one memory as one labelled line, with the words it came from."""
+    """Return a memory as one labelled line, with the words that it came from."""
     from .escaping import escaped
 
     body = escaped(entry["text"], one_line=True) + "".join(
@@ -44,21 +43,21 @@ def fenced(lines: Sequence[str]) -> str:
 
 
 def without_fenced(text: str) -> tuple[str, tuple[str, ...]]:
-    """Return the text without blocks of `fenced`, and those blocks' lines."""
+    """Split a text into the text outside the blocks of `fenced`, and the lines of the blocks."""
     spoken: list[str] = []
     blocks: list[str] = []
-    *closed, rest = text.split(CLOSING)
-    for before in closed:
-        outside, opened, block = before.partition(OPENING)
-        spoken.append(outside if opened else before + CLOSING)
-        blocks += [block] if opened else []
+    *parts, rest = text.split(CLOSING)
+    for part in parts:
+        before, opening, block = part.partition(OPENING)
+        spoken.append(before if opening else part + CLOSING)
+        blocks += [block] if opening else []
     lines = tuple(line.strip() for block in blocks for line in block.split("\n") if line.strip())
     return ("".join((*spoken, rest)).strip() if blocks else text), lines
 
 
 def fenced_answer(memories: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the answer of a memory tool: escaped data, one line a text, between the fence's two
-    halves when there is any.
+    """Return the answer of a memory tool: the escaped memories between the halves of a fence, or
+    an empty list.
     """
     from .escaping import escaped_value
 
@@ -72,8 +71,9 @@ def fenced_answer(memories: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def fenced_answer_in(response: object) -> Mapping[str, Any] | None:
-    """Return the answer of `fenced_answer` that a tool gave, whatever the tool was called; a client
-    of MCP gives it as JSON within a text of its content.
+    """Return the `fenced_answer` within a tool's response, whatever the name of the tool, or None.
+
+    A client of MCP passes it on as JSON in a text of its content.
     """
     if not isinstance(response, Mapping):
         return None
@@ -84,6 +84,6 @@ def fenced_answer_in(response: object) -> Mapping[str, Any] | None:
     for part in cast("list[object]", content) if isinstance(content, list) else ():
         text = cast("Mapping[str, object]", part).get("text") if isinstance(part, Mapping) else None
         if isinstance(text, str) and text.startswith(f'{{"begin": "{OPENING}'):
-            with suppress(ValueError, RecursionError):  # cut off, say
+            with suppress(ValueError, RecursionError):  # such as an answer that was cut off
                 return fenced_answer_in(json.loads(text))
     return None
