@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .errors import ConfigurationError, KagentMemoryError
-from .memories import Memories, without_secrets
+from .memories import Memories
 from .memories.diagnosis import Diagnosis, bad, note
 from .models.llm import Llm
-from .settings import MemorySettings, compose
+from .settings import MemorySettings, compose, without_secrets
 from .stores import store_exists
 
 

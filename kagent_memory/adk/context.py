@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from google.adk.agents.context import Context
 
 from ..errors import InvalidInput
-from ..memories.tool_answers import Entry, affordable, of_hit
-from ..models.prompts.fence import memory_line
+from ..memories.tool_answers import affordable
+from ..models.prompts.fence import Entry, memory_line, of_hit
 from ..records import Scope
 from .converter import CONFIRMATION
 from .service import KagentMemoryService

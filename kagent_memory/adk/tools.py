@@ -26,16 +26,14 @@ from ..memories.tool_answers import (
     SAVE_MEMORY,
     SAVED,
     SOURCE,
-    Entry,
     affordable,
     answered,
     forgotten,
-    of_memory,
     saved_id,
     to_decide,
     with_token,
 )
-from ..models.prompts.fence import fenced_answer
+from ..models.prompts.fence import Entry, fenced_answer, of_memory
 from ..records import EVERYTHING, Fact, Filter, MemoryType
 from .arguments import AS_LABELS, Labels, Number, arguments_of, check_option, from_yaml, parse
 from .context import Run, ask_person, service_of

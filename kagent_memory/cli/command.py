@@ -20,12 +20,12 @@ from typing_extensions import override
 from ..checks import parsed_time
 from ..doctor import missing
 from ..errors import ConfigurationError, InvalidInput, NotFound, needs_extra
-from ..memories import Memories, without_secrets
+from ..memories import Memories
 from ..memories.reading import each_memory
 from ..models.llm import Llm
 from ..records import MEMORY_TYPES, Filter, Scope
 from ..remote import is_remote, open_memories
-from ..settings import MemorySettings, compose
+from ..settings import MemorySettings, compose, without_secrets
 from .output import Answer, Output
 
 ID_LENGTH = 36

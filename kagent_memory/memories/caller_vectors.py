@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
 
 from ..errors import InvalidInput
-from ..records import Memory, Scope, Vector
+from ..records import Memory, Vector
 from ..stores.base import MemoryStore
 from ..stores.spaces import EmbeddingSpace, checked_vector, external_name
 from ..stores.values import Batch
@@ -71,21 +70,3 @@ async def for_query(store: MemoryStore, embedding: Vector) -> tuple[EmbeddingSpa
         if space.name == external_name(len(vector)):
             return space, vector
     return None
-
-
-async def nearest(
-    store: MemoryStore, scope: Scope, vector: Vector, *, limit: int, now: datetime
-) -> Sequence[tuple[Memory, float]]:
-    """Return the memories whose callers' vectors are nearest to this one, each with its cosine.
-
-    Raises:
-        InvalidInput: the vector is invalid.
-    """
-    query = await for_query(store, vector)
-    if query is None:
-        return []
-    space, vector = query
-    view = await store.view(scope, now=now)
-    [near] = await view.nearest(space.number, [vector], limit=limit)
-    rows = await view.memories([id for id, _ in near])
-    return [(rows[id], cosine) for id, cosine in near if id in rows]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import ConfigurationError
 from ..ingestion import Providers
@@ -12,29 +12,10 @@ from ..ingestion.summary_provider import SummaryProvider, checked_provider, with
 from ..models.embedding import CheckedEmbedder, EmbedderChoice, open_embedder
 from ..models.llm import Llm, open_llm
 from ..models.reranking import RerankChoice, Reranker, open_reranker
-from ..redaction import Redactor, redactor
-from ..redaction import redact as mask_secrets
-from ..redaction.personal_data import PersonalData
 from ..retrieval.query import Gate
 from ..settings import MemorySettings
 from ..stores import Store, open_store
 from ..stores.values import OpenOptions
-
-
-class Redactors(NamedTuple):
-    """Functions that mask a text before anything else sees it.
-
-    Attributes:
-        save: masks a text to store; it may refuse one.
-        mask: masks a text for a search or the log.
-        secrets: masks secrets only, whatever the setting `pii` says.
-        personal: finds personal data; None without the setting `pii`.
-    """
-
-    save: Redactor
-    mask: Redactor
-    secrets: Redactor
-    personal: PersonalData | None = None
 
 
 def check_gate(gate: Gate | None) -> None:
@@ -50,29 +31,6 @@ def check_gate(gate: Gate | None) -> None:
             f"gate takes an object with a plain method searches(text), not {gate!r}; see "
             "Memories.open."
         )
-
-
-def choose_redactors(redact: Redactor | None, settings: MemorySettings) -> Redactors:
-    """Return the redactors: the caller's or our own with `secrets_file`, combined with the setting
-    `pii`.
-
-    Raises:
-        ConfigurationError: `redact` and `secrets_file` are both given, a table cannot be read, a
-            kind of pii is unknown, or its extra is missing.
-    """
-    if redact is not None and settings.secrets_file:
-        raise ConfigurationError(
-            "Pass secrets_file or redact=, not both: redact= replaces the built-in redaction."
-        )
-    if redact is None:
-        redact = redactor(settings.secrets_file) if settings.secrets_file else mask_secrets
-    rules = settings.pii
-    if rules is None:
-        return Redactors(redact, redact, redact)
-    data = PersonalData(rules.kinds, regions=rules.regions, table=rules.file)
-    mask = data.after(redact)
-    save = mask if rules.mode == "mask" else data.refusing(redact, dropped=rules.mode == "drop")
-    return Redactors(save, mask, redact, data)
 
 
 def choose_models(

@@ -10,7 +10,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from ..errors import KagentMemoryError
-from ..records import Filter, new_id
+from ..records import new_id
 from ..stores.base import MemoryStore
 from ..stores.encryption import KeyRing
 from .opened import Opened
@@ -75,27 +75,23 @@ class Ping(BaseModel):
 
 async def diagnose(memories: Opened) -> Sequence[Diagnosis]:
     """Check every part of open memories."""
-    store, embedder, model = await asyncio.gather(
+    findings, *models = await asyncio.gather(
         _store(memories), _embedder(memories), _model(memories)
     )
-    return [*store, *embedder, model]
+    return [*findings, *models]
 
 
 async def _store(memories: Opened) -> list[Diagnosis]:
     store = memories.store
     try:
         about = await store.memories.about()
-        findings = [
-            *_database(memories.location, about),
-            await _tried(
-                "permissions",
-                store.queue.lease("doctor", new_id(), seconds=1),
-                "A row was written.",
-            )
-            if "lacking" not in about
-            else bad("permissions", f"Missing: {about['lacking']}."),
-            await check_queue(memories),
-        ]
+        findings = _database(memories.location, about)
+        if "lacking" in about:
+            findings.append(bad("permissions", f"Missing: {about['lacking']}."))
+        else:
+            writing = store.queue.lease("doctor", new_id(), seconds=1)
+            findings.append(await _tried("permissions", writing, "A row was written."))
+        findings.append(await check_queue(memories))
         if lacking := await _unembedded(memories):
             text = f"Memories of {lacking} scope(s) have no vector and are found by words alone."
             findings.append(note("vectors", text))
@@ -160,12 +156,12 @@ async def check_queue(memories: Opened) -> Diagnosis:
 
 
 async def _unembedded(memories: Opened) -> int:
-    """Report how many of the first scopes have memories without a vector of the embedder."""
-    kept, own = memories.store.memories, memories.vectors
-    for space in await kept.spaces.all():
+    """Return how many of the first scopes have memories without a vector of the embedder."""
+    store, own = memories.store.memories, memories.vectors
+    for space in await store.spaces.all():
         if own is not None and space.name == own.name and space.state == "current":
             scopes = await memories.store.scopes(limit=LOOKED_AT)
-            return len(await kept.lacking_vectors(scopes, space.number, now=memories.clock()))
+            return len(await store.lacking_vectors(scopes, space.number, now=memories.clock()))
     return 0
 
 
@@ -174,18 +170,19 @@ async def _encryption(memories: Opened) -> list[Diagnosis]:
     reader, now = memories.store.memories.reader, memories.clock()
     try:
         for scope in await memories.store.scopes(limit=DECRYPTED_SCOPES):
-            await reader.list(scope, filter=Filter(), order="newest", limit=1, cursor=None, now=now)
+            await reader.list(scope, limit=1, now=now)
     except KagentMemoryError as error:
         return [bad("encryption", error)]
-    ring = KeyRing.parse(memories.settings.encryption_keys)
-    text = f"What is written is encrypted with the key {ring.current!r}." if ring else ""
-    return [Diagnosis("encryption", "ok", text)] if ring else []
+    if not (ring := KeyRing.parse(memories.settings.encryption_keys)):
+        return []
+    text = f"What is written is encrypted with the key {ring.current!r}."
+    return [Diagnosis("encryption", "ok", text)]
 
 
-async def _embedder(memories: Opened) -> list[Diagnosis]:
+async def _embedder(memories: Opened) -> Diagnosis:
     if memories.vectors is None:
-        return [note("embedder", "None: search is by keywords.")]
-    return [await _tried("embedder", memories.vectors.ping(), "It answered a probe.")]
+        return note("embedder", "None: search is by keywords.")
+    return await _tried("embedder", memories.vectors.ping(), "It answered a probe.")
 
 
 async def _model(memories: Opened) -> Diagnosis:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,9 +17,9 @@ from .types import Count, Name, Positive, Who
 from .verbs import verb
 
 PART = 1000
-"""Memories that one transaction erases, of many chosen by what they have in common."""
+"""Memories that one transaction erases, of many chosen by what they have in common; or receipts
+that are read at once."""
 MAX_JOBS = 1_000_000
-RECEIPTS_READ = 1000
 ONE_OF_THREE = (
     "Name exactly one: ids, conditions (session_id, tag, author, before, after, filter), or "
     "everything."
@@ -123,17 +122,23 @@ class Forgetting(Opened):
             "created_after": after,
             "created_before": before,
         }
-        condition = _joined(filter or Filter(), named, tag)
-        has_conditions = filter is not None or condition != Filter()
+        condition = filter or Filter()
+        named = {name: value for name, value in named.items() if value is not None}
+        if twice := [name for name in named if getattr(condition, name) is not None]:
+            raise InvalidInput(f"The filter names {', '.join(twice)} too; name it once.")
+        if tag is not None:
+            named["tags"] = (*condition.tags, tag)
+        has_conditions = filter is not None or bool(named)
         if sum((ids is not None, has_conditions, everything)) != 1 or not (ids is None or ids):
             raise InvalidInput(ONE_OF_THREE)
+        condition = replace(condition, **named)
         if has_conditions and condition in (Filter(), Filter(superseded=True)):
             raise InvalidInput(
                 "The filter lets every memory through; say everything=True to erase them all."
             )
         erased: dict[str, None] = {}
         with self.operation("delete_memory", scope):
-            asked = Erasure(dry_run=dry_run, who=who, now=self.clock())
+            request = Erasure(dry_run=dry_run, who=who, now=self.clock())
             steps = (
                 [{"ids": ids}]
                 if ids is not None
@@ -141,8 +146,9 @@ class Forgetting(Opened):
             )
             try:
                 for which in steps:
-                    gone = await self.store.forget(scope, replace(asked, **which))
-                    erased |= dict.fromkeys(gone)
+                    erased |= dict.fromkeys(
+                        await self.store.forget(scope, replace(request, **which))
+                    )
             finally:  # some may be erased although others failed
                 self.forget_vectors()
         if missing := sorted({*(ids or ())} - erased.keys()):
@@ -155,12 +161,9 @@ class Forgetting(Opened):
         """Return the visible memories that are linked with these, without these."""
         memories, now, links = self.store.memories, self.clock(), set[str]()
         for batch in batched(ids, PART):
-            stored = await memories.get(scope, batch, now=now, superseded=True)
-            links.update(*(memory.links for memory in stored.values()))
-        others, visible = sorted(links - {*ids}), list[str]()
-        for batch in batched(others, PART):
-            visible += await memories.get(scope, batch, now=now)
-        return tuple(sorted(visible))
+            erased = await memories.get(scope, batch, now=now, superseded=True)
+            links.update(*(memory.links for memory in erased.values()))
+        return tuple(await memories.get(scope, sorted(links - {*ids}), now=now))
 
     async def _steps(
         self, scope: Scope, condition: Filter, *, everything: bool
@@ -265,13 +268,13 @@ class Forgetting(Opened):
             tenant: the tenant; None: all tenants.
         """
         receipts, count = self.store.receipts, 0
-        wrong, heads = defaultdict[str, list[str]](list), dict[str, str]()
+        wrong, heads = dict[str, Sequence[str]](), dict[str, str]()
         for id in await receipts.chains() if tenant is None else [chain_id(tenant)]:
-            chain, last = await receipts.chain(id), None
+            chain, last, texts = await receipts.chain(id), None, list[str]()
             while True:
                 after = last.number if last else 0
-                if page := await receipts.read(id, after=after, limit=RECEIPTS_READ):
-                    wrong[id] += problems(page, last)
+                if page := await receipts.read(id, after=after, limit=PART):
+                    texts += problems(page, last)
                     last = page[-1]
                 elif chain == (chain := await receipts.chain(id)):
                     break  # nothing was forgotten meanwhile
@@ -279,21 +282,8 @@ class Forgetting(Opened):
                 count += last.number
                 heads[id] = last.digest
             if (chain or last) and (end := problem_at_end(chain, last)):
-                wrong[id].append(end)
-        faults = {id: texts for id, texts in wrong.items() if texts}
-        return ReceiptCheck(
-            chains=len({*heads, *faults}), receipts=count, problems=faults, heads=heads
-        )
-
-
-def _joined(filter: Filter, named: Mapping[str, Any], tag: str | None) -> Filter:
-    """Add conditions to a filter.
-
-    Raises:
-        InvalidInput: the filter has one of them already.
-    """
-    conditions = {name: value for name, value in named.items() if value is not None}
-    if twice := [name for name in conditions if getattr(filter, name) is not None]:
-        raise InvalidInput(f"The filter names {', '.join(twice)} too; name it once.")
-    tags = () if tag is None else (tag,)
-    return replace(filter, tags=(*filter.tags, *tags), **conditions)
+                texts.append(end)
+            if texts:
+                wrong[id] = texts
+        chains = len({*heads, *wrong})
+        return ReceiptCheck(chains=chains, receipts=count, problems=wrong, heads=heads)

@@ -26,20 +26,20 @@ from ..records import (
     Scopes,
     Time,
 )
+from ..redaction.redactors import choose_redactors
 from ..retrieval.embedding_spaces import StoreEmbedder
 from ..retrieval.query import Gate
 from ..retrieval.ranking import RankSettings
 from ..retrieval.ranking.importance import ImportanceWeights
 from ..retrieval.retriever import Retriever
 from ..retrieval.search import Search, models_until
-from ..settings import MemorySettings, compose
+from ..settings import MemorySettings, compose, without_secrets
 from ..stores.values import Facets, Order, Page
 from .caller_vectors import for_query
-from .choices import check_gate, choose_models, choose_redactors, open_database
+from .choices import check_gate, choose_models, open_database
 from .forgetting import Forgetting
 from .maintenance import Maintenance
-from .opened import utc_now, without_secrets
-from .running import Running
+from .opened import utc_now
 from .types import Cosine, Count, Hits, Query, Seconds, Turn, Vector, WhichScopes
 from .verbs import verb
 from .writing import Writing
@@ -47,7 +47,7 @@ from .writing import Writing
 MAX_SCOPES = 1000
 
 
-class Memories(Writing, Forgetting, Running, Maintenance):
+class Memories(Writing, Forgetting, Maintenance):
     """One store of memories and the models that serve it; it belongs to the event loop that opened
     it.
 

@@ -15,6 +15,7 @@ from ..errors import NotFound
 from ..ingestion import JobHandlers, Providers, Worker
 from ..records import MAX_QUERY_CHARS, SEARCHED, Change, Filter, Memory, Mode, Scope
 from ..redaction import masked_id
+from ..redaction.redactors import Redactors
 from ..retention.deliveries import Deliveries
 from ..retrieval.embedding_spaces import StoreEmbedder, with_vectors
 from ..retrieval.question import EARLIER_TURNS, Question
@@ -23,20 +24,12 @@ from ..retrieval.retriever import Retriever
 from ..settings import MemorySettings
 from ..stores import Store
 from ..stores.values import Batch
-from .choices import Redactors
 from .verbs import Verb
 
 
 def utc_now() -> datetime:
     """Return the current time, aware UTC."""
     return datetime.now(UTC)
-
-
-def without_secrets(uri: str) -> str:
-    """Return a store's URI without password and query."""
-    bare = uri.partition("?")[0]
-    scheme, _, rest = bare.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -6,15 +6,15 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from hashlib import blake2b
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, Conflict, InvalidInput, NotFound
 from ..language.tokenizer import estimated_tokens
 from ..models.failures import kinds
 from ..models.prompts.escaping import escaped
-from ..models.prompts.fence import fenced_answer
-from ..records import DROPPED, Hit, Memory, Scope
+from ..models.prompts.fence import Entry, fenced_answer, of_memory
+from ..records import DROPPED, Memory, Scope
 from ..redaction import redact
 from ..retrieval.passages import passage
 from ..retrieval.ranking.selection import PASSAGE_TOKENS
@@ -41,10 +41,6 @@ LOAD_MEMORY = (
 )
 QUERY = "What to look for, in natural language."
 LINKED = "These say the same in other words and are not erased, unless their ids are named too."
-
-
-Entry: TypeAlias = dict[str, Any]
-"""One memory as a model reads it, without null and empty fields."""
 
 
 async def answered(tool: str, work: Awaitable[dict[str, Any]]) -> dict[str, Any]:
@@ -176,31 +172,3 @@ def _bare(entry: Entry) -> Entry:
         for name, value in entry.items()
         if name != "author" and not isinstance(value, list)
     }
-
-
-def of_hit(hit: Hit, own: Scope) -> Entry:
-    """Return a hit in the form for a model, marked if it is outside the reader's own scope."""
-    return of_memory(
-        hit.memory,
-        said=[turn.content for turn in hit.sources],
-        relevance=round(hit.relevance, 3),
-        shared=hit.scope != own or None,
-    )
-
-
-def of_memory(memory: Memory, **found: Any) -> Entry:
-    """Return a memory in the form for a model, with what a search found out about it."""
-    every = {
-        "id": memory.id,
-        "text": memory.content,
-        **found,
-        "happened_at": memory.happened_at.isoformat() if memory.happened_at else None,
-        "stored_at": None if memory.happened_at else memory.created_at.isoformat(),
-        "type": memory.type,
-        "category": memory.category,
-        "origin": memory.origin,
-        "author": memory.author,
-        "topics": list(memory.topics),
-        "tags": list(memory.tags),
-    }
-    return {name: value for name, value in every.items() if value not in (None, "", [])}

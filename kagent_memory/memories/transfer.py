@@ -75,6 +75,12 @@ class Line:
         """Return the scope and the id of the memory."""
         return self.scope, self.memory.id
 
+    def successors(self) -> Iterator[tuple[Node, Node, str]]:
+        """Yield this memory and each that ever took its place, with the kind of that change."""
+        for revision, after in with_after(self.memory, self.revisions):
+            if after and after.superseded_by:
+                yield self.node, (self.scope, after.superseded_by), revision.kind
+
     def whole(self, spaces: Mapping[int, int]) -> Whole:
         """Return the memory with its vectors, for the embedding spaces by width."""
         vectors = {spaces[len(row)]: row for row in self.vectors if len(row) in spaces}
@@ -93,8 +99,8 @@ class ExportFile:
 
     Attributes:
         widths: the widths of the vectors that callers brought.
-        derived: by memory, the memories that are forgotten with it: those merged from it, and the
-            history that it replaced.
+        derived: by memory, the memories that are forgotten with it: those merged from it, withdrawn
+            successors, and the history that it replaced.
     """
 
     path: Path
@@ -109,7 +115,8 @@ class ExportFile:
         Raises:
             InvalidInput: it is no export, has another version or tenant, is cut off or damaged.
         """
-        file = cls(path)
+        file, withdrawn = cls(path), set[Node]()
+        successors = list[tuple[Node, Node, str]]()
         for number, line in enumerate(_lines_of(path), start=2):
             scope, memory = line.scope, line.memory
             if tenant not in (None, scope.tenant):
@@ -120,9 +127,12 @@ class ExportFile:
             file.widths.update(map(len, line.vectors))
             if memory.superseded_by:
                 file.derived[scope, memory.superseded_by].add(line.node)
-            for revision, after in with_after(memory, line.revisions):
-                if revision.kind == "merge" and after and after.superseded_by:
-                    file.derived[line.node].add((scope, after.superseded_by))
+            elif memory.state == "superseded":
+                withdrawn.add(line.node)
+            successors += line.successors()
+        for node, other, kind in successors:
+            if kind == "merge" or other in withdrawn:
+                file.derived[node].add(other)
         return file
 
     async def batches(

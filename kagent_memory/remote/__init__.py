@@ -18,11 +18,10 @@ from ..errors import ConfigurationError, KagentMemoryError, NotFound, StoreError
 from ..memories.audit import DEFECTS, Audit
 from ..memories.diagnosis import Diagnosis, bad
 from ..memories.memories import Memories
-from ..memories.opened import without_secrets
 from ..memories.transfer import Imported, opened
 from ..memories.verbs import Verb
 from ..records import Mode, Scope
-from ..settings import PREFIX, MemorySettings, compose, scheme_of
+from ..settings import PREFIX, MemorySettings, compose, scheme_of, without_secrets
 from ..stores.values import ForgottenTenant
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
 
+from .. import telemetry
 from ..errors import KagentMemoryError
 from ..records import Filter, Memory, Scope, new_id
 from ..retrieval.embedding_spaces import StoreEmbedder
@@ -84,6 +85,12 @@ class Prune:
             async for page_of_scopes in self.store.all_scopes(at_once=PAGE):
                 for scope in page_of_scopes:
                     pruned += await self._prune_living(scope)
+        if not self.dry_run:
+            telemetry.count("prunes")
+            for outcome, number in pruned.counts.items():
+                telemetry.count("pruned_memories", number, outcome=outcome)
+            if pruned.erased and self.vectors is not None:
+                self.vectors.forget()
         return pruned
 
     async def _prune_living(self, scope: Scope) -> Pruned:

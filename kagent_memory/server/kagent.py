@@ -19,9 +19,9 @@ from fastapi.responses import JSONResponse, Response
 from ..concurrency import run_in_thread
 from ..errors import InvalidInput, KagentMemoryError, NotFound
 from ..memories import Memories
-from ..memories.caller_vectors import nearest
+from ..memories.caller_vectors import for_query
 from ..memories.reading import each_memory
-from ..records import Scope
+from ..records import Memory, Scope
 from .auth import Caller
 from .dependencies import caller_of, memories_of
 from .kagent_wire import (
@@ -85,14 +85,16 @@ async def _store(memories: Memories, caller: Caller, items: Sequence[Item]) -> l
 
 async def search(memories: Memories, caller: Caller, request: Search) -> dict[str, Any]:
     """Find the nearest memories by cosine, exactly, however many memories others have."""
-    scopes = _scopes(memories, caller, request)
-    hits = [
-        (cosine, memory, scope)
-        for scope in scopes
-        for memory, cosine in await nearest(
-            memories.store.memories, scope, request.array, limit=request.rows, now=memories.clock()
-        )
-    ]
+    scopes, store = _scopes(memories, caller, request), memories.store.memories
+    if (query := await for_query(store, request.array)) is None:
+        return {"memories": []}
+    space, vector = query
+    hits: list[tuple[float, Memory, Scope]] = []
+    for scope in scopes:
+        view = await store.view(scope, now=memories.clock())
+        [near] = await view.nearest(space.number, [vector], limit=request.rows)
+        rows = await view.memories([id for id, _ in near])
+        hits += [(cosine, rows[id], scope) for id, cosine in near if id in rows]
     hits.sort(key=lambda hit: (-hit[0], hit[1].id))
     # as in kagent, the limit comes before the floor; but only what is returned counts
     # as delivered

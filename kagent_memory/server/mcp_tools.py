@@ -44,16 +44,13 @@ from ..memories.tool_answers import (
     SAVE_MEMORY,
     SAVED,
     SOURCE,
-    Entry,
     affordable,
     answered,
     forgotten,
-    of_hit,
-    of_memory,
     saved_id,
     with_token,
 )
-from ..models.prompts.fence import fenced_answer
+from ..models.prompts.fence import Entry, fenced_answer, of_hit, of_memory
 from ..records import Fact, Scope
 
 logger = logging.getLogger(__name__)

@@ -373,6 +373,13 @@ def scheme_of(uri: str) -> str:
         ) from None
 
 
+def without_secrets(uri: str) -> str:
+    """Return a store's URI without password and query."""
+    bare = uri.partition("?")[0]
+    scheme, _, rest = bare.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"
+
+
 def _checked(uri: object) -> str:
     if not isinstance(uri, str):
         raise ConfigurationError(

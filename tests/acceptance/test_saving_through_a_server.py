@@ -46,7 +46,7 @@ async def test_sessions_wait_for_a_worker_that_can_and_nothing_is_lost(
     """Sessions that a server cannot process without the model wait, and a later worker processes
     them all.
     """
-    monkeypatch.setattr("kagent_memory.memories.running.CLOSE_SECONDS", 0.05)
+    monkeypatch.setattr("kagent_memory.memories.maintenance.CLOSE_SECONDS", 0.05)
     with served(partial(Memories.open, uri), OFFERED) as address:
         async with KagentMemoryService(address) as service:
             agent = enable_memory(assistant(scripted()), auto_save=AutoSave(every_turns=1))

@@ -163,7 +163,7 @@ CELLS = {
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kagent_memory.memories.running.CLOSE_SECONDS", 0.05)
+    monkeypatch.setattr("kagent_memory.memories.maintenance.CLOSE_SECONDS", 0.05)
     monkeypatch.setattr("kagent_memory.stores.postgres.connection.NETWORK_SECONDS", 0.5)
     monkeypatch.setattr("kagent_memory.stores.postgres.connection.CONNECT_SECONDS", 2)
 

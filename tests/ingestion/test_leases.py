@@ -88,7 +88,7 @@ async def test_a_job_at_hand_at_the_stop_is_given_back(
     store_uri: str, monkeypatch: pytest.MonkeyPatch, verb: str
 ):
     """A worker stopped while it claims a job or releases a failed one gives the job back."""
-    monkeypatch.setattr("kagent_memory.memories.running.CLOSE_SECONDS", 0.0)
+    monkeypatch.setattr("kagent_memory.memories.maintenance.CLOSE_SECONDS", 0.0)
     memories = await Memories.open(store_uri, llm=False, summary=Failing())
     inner, reached = getattr(memories.store.queue, verb), asyncio.Event()
 

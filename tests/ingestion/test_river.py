@@ -158,7 +158,7 @@ async def test_a_wish_that_cannot_be_holds_no_session_up(store_uri: str):
 
 async def test_drain_and_close_wait_within_a_bound(store_uri: str, monkeypatch: pytest.MonkeyPatch):
     """Drain and close wait within a bound for a model that hangs and lose nothing."""
-    monkeypatch.setattr("kagent_memory.memories.running.CLOSE_SECONDS", 0.1)
+    monkeypatch.setattr("kagent_memory.memories.maintenance.CLOSE_SECONDS", 0.1)
 
     class Hanging:
         name = "scripted"

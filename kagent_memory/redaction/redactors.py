@@ -1,0 +1,50 @@
+"""Choose what masks a text, from the arguments of `Memories.open` and the settings."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..errors import ConfigurationError
+from ..settings import MemorySettings
+from . import Redactor, redactor
+from . import redact as mask_secrets
+from .personal_data import PersonalData
+
+
+class Redactors(NamedTuple):
+    """Functions that mask a text before anything else sees it.
+
+    Attributes:
+        save: masks a text to store; it may refuse one.
+        mask: masks a text for a search or the log.
+        secrets: masks secrets only, whatever the setting `pii` says.
+        personal: finds personal data; None without the setting `pii`.
+    """
+
+    save: Redactor
+    mask: Redactor
+    secrets: Redactor
+    personal: PersonalData | None = None
+
+
+def choose_redactors(redact: Redactor | None, settings: MemorySettings) -> Redactors:
+    """Return the redactors: the caller's or our own with `secrets_file`, combined with the setting
+    `pii`.
+
+    Raises:
+        ConfigurationError: `redact` and `secrets_file` are both given, a table cannot be read, a
+            kind of pii is unknown, or its extra is missing.
+    """
+    if redact is not None and settings.secrets_file:
+        raise ConfigurationError(
+            "Pass secrets_file or redact=, not both: redact= replaces the built-in redaction."
+        )
+    if redact is None:
+        redact = redactor(settings.secrets_file) if settings.secrets_file else mask_secrets
+    rules = settings.pii
+    if rules is None:
+        return Redactors(redact, redact, redact)
+    data = PersonalData(rules.kinds, regions=rules.regions, table=rules.file)
+    mask = data.after(redact)
+    save = mask if rules.mode == "mask" else data.refusing(redact, dropped=rules.mode == "drop")
+    return Redactors(save, mask, redact, data)
