@@ -92,9 +92,8 @@ class DictStore(MemoryStore, EmbeddingSpaces):
 
     async def apply(self, scope: Scope, batch: Batch, *, now: datetime) -> Applied:
         kept = await self._kept(scope)
-        batch = checked(
-            batch, batch.space_number and (await self.numbered(batch.space_number)).dimensions
-        )
+        space = batch.space_number
+        batch = checked(batch, None if space is None else await self.dimensions_of(space))
         events = {pair for pair in batch.taken if pair[1] != SESSION_END}
         if batch.expected_version not in (None, kept.counts["version"]) or events & kept.taken:
             raise Conflict("The scope was written to meanwhile; read it again and retry.")
@@ -153,7 +152,7 @@ class DictStore(MemoryStore, EmbeddingSpaces):
     async def vectors(
         self, scope: Scope, space_number: int, ids: Sequence[str]
     ) -> dict[str, np.ndarray]:
-        await self.numbered(space_number)
+        await self.dimensions_of(space_number)
         rows = (await self._kept(scope)).vectors
         return {id: rows[id][space_number] for id in ids if space_number in rows.get(id, {})}
 

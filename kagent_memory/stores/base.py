@@ -222,12 +222,13 @@ class MemoryStore(ABC):
             InvalidInput: the cursor is not one of ours.
         """
         after = None if cursor is None else page_end(cursor, order)
-        if not (limit := bounded(limit)):
-            return Page(memories=())
+        limit = bounded(limit)
         query = MemoryQuery(filter=filter, order=order, after=after, limit=limit + 1, now=now)
         matching = await self.select(scope, query)
-        page = matching[:limit]
-        return Page(memories=tuple(page), cursor=page_cursor(page, order, len(matching) > limit))
+        page, has_more = tuple(matching[:limit]), len(matching) > limit
+        return Page(
+            memories=page, cursor=page_cursor(page[-1], order) if page and has_more else None
+        )
 
     async def node(self) -> Mapping[str, float]:
         """Return the answering server's state: whether it `is_standby`, the `position` of the log

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, cast
@@ -18,8 +18,6 @@ from ..language import tokenizer
 from ..records import ID_PATTERN, Memory
 from .postings import packed
 
-MEMORY_TIMES = tuple(field.name for field in fields(Memory) if "Time" in str(field.type))
-MEMORY_LISTS = tuple(field.name for field in fields(Memory) if str(field.type).startswith("tuple"))
 _MEMORIES = TypeAdapter(Memory)
 MAX_LIMIT = 1_000_000_000
 _ID_CHARS = 36

@@ -24,11 +24,9 @@ PARTS: Sequence[Literal["tenant", "app", "user"]] = ("tenant", "app", "user")
 _PLACE = TypeAdapter[tuple[Order, AwareDatetime, UUID]](tuple[Order, AwareDatetime, UUID])
 
 
-def page_cursor(page: Sequence[Memory], order: Order, more: bool) -> str | None:
-    """Return the cursor after a page; None at the end."""
-    if not (page and more):
-        return None
-    place = _PLACE.dump_json((order, page[-1].created_at, UUID(page[-1].id)))
+def page_cursor(last: Memory, order: Order) -> str:
+    """Return the cursor after the last memory of a page."""
+    place = _PLACE.dump_json((order, last.created_at, UUID(last.id)))
     return base64.urlsafe_b64encode(place).decode()
 
 

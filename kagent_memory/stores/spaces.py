@@ -43,15 +43,15 @@ class EmbeddingSpaces(ABC):
     async def all(self) -> Sequence[EmbeddingSpace]:
         """Return all embedders that ever wrote here, oldest first."""
 
-    async def numbered(self, number: int) -> EmbeddingSpace:
-        """Return the embedding space of a number.
+    async def dimensions_of(self, number: int) -> int:
+        """Return the dimensions of the embedding space of a number.
 
         Raises:
             InvalidInput: there is none.
         """
         for space in await self.all():
             if space.number == number:
-                return space
+                return space.dimensions
         raise InvalidInput(f"There is no embedding space {number} here.")
 
     @abstractmethod

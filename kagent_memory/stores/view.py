@@ -221,11 +221,11 @@ class MemoriesView(View):
     async def nearest_rows(
         self, space_number: int, vectors: Sequence[Vector], *, limit: int
     ) -> list[Nearest]:
-        space = await self.source.spaces.numbered(space_number)
-        queries = [checked_vector(vector, space.dimensions) for vector in vectors]
+        dimensions = await self.source.spaces.dimensions_of(space_number)
+        queries = [checked_vector(vector, dimensions) for vector in vectors]
         ids = [id for id in self.index.ids_of(self.visible) if id not in self._reworded]
         rows = await self.source.vectors(self.scope, space_number, ids)
-        return await self._nearest(VectorColumn(space.dimensions), queries, limit, rows)
+        return await self._nearest(VectorColumn(dimensions), queries, limit, rows)
 
     @override
     async def memories(self, ids: Sequence[str], *, hidden: bool = False) -> Mapping[str, Memory]:

@@ -177,9 +177,7 @@ def schema_of(connection):
 
 
 def test_a_later_migration_is_applied_once(migrated, monkeypatch):
-    """A database that lacks a migration runs it once, and an older release then refuses the
-    file.
-    """
+    """A database that lacks a migration runs it once, and an older release still serves it."""
     with monkeypatch.context() as patch:
         one_more(patch, LATER)
         for _ in range(2):
@@ -187,8 +185,7 @@ def test_a_later_migration_is_applied_once(migrated, monkeypatch):
         migrated.rows("INSERT INTO later DEFAULT VALUES")
         assert migrated.rows("SELECT 1 FROM sqlite_master WHERE name = 'later_a'")
         assert [step["name"] for step in schema_of(migrated)[1]] == ["initial", "later"]
-    with pytest.raises(ConfigurationError, match="upgrade"):
-        migrate(migrated)
+    migrate(migrated)
 
 
 def test_a_failed_migration_leaves_nothing(migrated, monkeypatch):

@@ -308,7 +308,7 @@ async def test_looking_makes_nothing(server, tmp_path):
         ("libsql://db-ada.turso.io?authToken=e.J-_x", Server("https://db-ada.turso.io", "e.J-_x")),
         ("libsql://db.example", Server("https://db.example", "")),
         ("libsql+https://db.example:8443/path/", Server("https://db.example:8443/path", "")),
-        ("libsql+http://localhost:8080?authToken=a%2Bb", Server("http://localhost:8080", "a+b")),
+        ("LibSQL+http://localhost:80?authToken=a%26%2B", Server("http://localhost:80", "a&+")),
         ("libsql+http://[::1]:8080", Server("http://[::1]:8080", "")),
     ],
 )

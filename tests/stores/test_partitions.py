@@ -29,7 +29,7 @@ EVERYWHERE = {
     "next_scopes",
 }  # fmt: skip
 """What looks for scopes or jobs, whosever they are: rare, or the queue's own."""
-SCHEMA = upgrade("postgres", None).scripts[0]
+SCHEMA = upgrade("postgres", None)[0].script
 DISTRIBUTED = re.findall(r"CREATE TABLE (\w+) \(\n    scope_id ", SCHEMA)
 NO_DATA = {"about"} | {
     name

@@ -14,7 +14,7 @@ import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -25,12 +25,15 @@ from typing_extensions import override
 
 from ...checks import checked_text, json_text
 from ...concurrency import batched
-from ...errors import ConfigurationError, Conflict, KagentMemoryError, StoreError
-from ..codec import MEMORY_LISTS, MEMORY_TIMES, to_iso
+from ...errors import ConfigurationError, Conflict, InvalidInput, KagentMemoryError, StoreError
+from ...records import Memory, Revision, Usage
+from ..codec import to_iso
 from ..encryption import KeyRing
-from ..sql import Upgrade, statement, upgrade
+from ..receipts import Receipt
+from ..sql import Migration, statement, upgrade
 from ..sql.row_codec import Row
 from ..sql.session import Query, Values
+from ..values import Facets, Job, PendingJobs, ScopeStats, Token
 
 DIALECT = "libsql"
 MEMORY = ":memory:"
@@ -38,9 +41,11 @@ COMMIT, ROLLBACK = "COMMIT", "ROLLBACK"
 OLDEST = (3, 35, 0)
 _FILES = (".db", ".sqlite", ".sqlite3")  # no host's name ends like this
 _SERVER = re.compile(
-    r"(libsql(?:\+https?)?)://([\w-]+(?:\.[\w-]+)*|\[[\da-fA-F:.]+\])(:\d{1,5})?(/[^?#\s]*)?"
-    r"(?:\?authToken=([!-%'-~]+))?"  # one printable word
+    r"(libsql(?:\+https?)?)://([\w-]+(?:\.[\w-]+)*|\[[\da-f:.]+\])(:\d{1,5})?(/[^?#\s]*)?"
+    r"(?:\?authToken=([^&#]+))?",
+    re.IGNORECASE,
 )
+_TOKEN = re.compile("[!-~]*")  # no white space, which no header takes
 Value: TypeAlias = str | bytes | int | float | None
 Statement: TypeAlias = tuple[str, Mapping[str, Value]]
 """A statement with its values, which it names as `:name`, in the order of their first places."""
@@ -58,6 +63,7 @@ _CAUSES: Mapping[tuple[str, ...], tuple[type[KagentMemoryError], str]] = {
         "The database file is locked by another process; try again.",
     ),
     ("UNIQUE constraint",): (Conflict, "The row exists already; read it again and retry."),
+    ("no such table: memory_vector",): (InvalidInput, "There is no such embedding space here."),
     ("readonly database", "nable to open"): (
         ConfigurationError,
         "The database file cannot be opened or cannot be written: name a file, not a directory, in "
@@ -113,19 +119,20 @@ def to_place(uri: str) -> str | Server:
 
 def _to_server(uri: str) -> Server:
     # errors in words of our own: the URI may hold the token
-    server = _SERVER.fullmatch(unquote(uri))
-    if server is None:
+    server = _SERVER.fullmatch(uri)
+    token = unquote(server[5] or "") if server else ""
+    if server is None or not _TOKEN.fullmatch(token):
         raise ConfigurationError(
             "A libSQL server is libsql://host?authToken=…, or libsql+http://host:port without TLS; "
             "it must not contain a user, a password or anything else."
         )
-    kind, host, port, path, token = server.groups("")
+    kind, host, port, path, _ = server.groups("")
     if not port and host.endswith(_FILES):
         raise ConfigurationError(
             f"libsql://{host} names a server; a file has one more slash: libsql:///{host}, "
             f"or libsql:////var/{host}."
         )
-    scheme = "http" if kind == "libsql+http" else "https"
+    scheme = "http" if kind.lower() == "libsql+http" else "https"
     return Server(f"{scheme}://{host}{port}{path.rstrip('/')}", token)
 
 
@@ -228,22 +235,21 @@ def _driver_errors() -> Generator[None, None, None]:
 
 CHUNK_ROWS = 200
 
-_TIMES = (
-    *MEMORY_TIMES,
-    "last_delivered_at",
-    "at",
-    "run_after",
-    "lease_until",
-    "oldest_at",
-    "oldest_job_at",
-)
-_OBJECTS = ("metadata", "payload", "by_type", "jobs", "topic_counts", "tag_counts")
-_TRUTHS = ("is_error", "pinned", "verbatim", "explicit", "asks", "active", "is_operator", "final")
-
-_DECODERS: Mapping[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(_TIMES, datetime.fromisoformat),
-    **dict.fromkeys((*MEMORY_LISTS, *_OBJECTS), json.loads),
-    **dict.fromkeys(_TRUTHS, bool),
+_RECORDS = (Facets, ScopeStats, PendingJobs, Receipt, Token, Job, Revision, Usage, Memory)
+_BY_TYPE: Mapping[str, Callable[[Any], Any]] = {
+    "Time": datetime.fromisoformat,
+    "datetime": datetime.fromisoformat,
+    "bool": bool,
+    "tuple": json.loads,
+    "Mapping": json.loads,
+    "Metadata": json.loads,
+}
+_DECODERS = {
+    column.name: decode
+    for record in _RECORDS
+    for column in fields(record)
+    for kind, decode in _BY_TYPE.items()
+    if str(column.type).startswith(kind)
 }
 
 
@@ -324,19 +330,18 @@ def migrate(connection: Connection) -> None:
     first one's lock and finds it done.
 
     Raises:
-        ConfigurationError: a newer kagent_memory has written it, or one from before the first
-            release.
+        ConfigurationError: a build from before the first release created it.
         Busy: another connection is writing.
     """
     with connection.transaction(write=False):
-        if not _upgrade(connection).steps:
+        if not _missing_steps(connection):
             return
     with connection.transaction(write=True):
-        needed = _upgrade(connection)
-        scripts = ";\n".join(needed.scripts).split(";\n")
+        steps = _missing_steps(connection)
+        scripts = ";\n".join(step.script for step in steps).split(";\n")
         statements: list[Statement] = [(script, {}) for script in scripts if script.strip()]
-        steps = ((_NOTE, {"number": step.number, "name": step.name}) for step in needed.steps)
-        connection.run(*statements, *steps)
+        notes = ((_NOTE, {"number": step.number, "name": step.name}) for step in steps)
+        connection.run(*statements, *notes)
 
 
 def is_migrated(connection: Connection) -> bool:
@@ -344,14 +349,9 @@ def is_migrated(connection: Connection) -> bool:
     return bool(connection.rows(_LEDGER))
 
 
-def _upgrade(connection: Connection) -> Upgrade:
+def _missing_steps(connection: Connection) -> Sequence[Migration]:
     applied = None
     if is_migrated(connection):
         rows = connection.rows("SELECT number, name FROM schema_migration")
         applied = {row["number"]: row["name"] for row in rows}
-    steps = upgrade(DIALECT, applied)
-    if steps.is_newer:
-        raise ConfigurationError(
-            "A newer kagent_memory wrote this libSQL database; upgrade this installation."
-        )
-    return steps
+    return upgrade(DIALECT, applied)

@@ -105,7 +105,8 @@ class ServerConnection(Connection):
             _NOT_OURS: it is no answer to what was asked.
         """
         self._baton = told.get("baton")
-        if (told.get("base_url") or self._server.url).rstrip("/") != self._server.url:
+        told_url = (told.get("base_url") or self._server.url).rstrip("/")
+        if httpx.URL(told_url) != httpx.URL(self._server.url):
             raise ValueError("it sends its clients on, and the token goes nowhere else")
         first: Any = told["results"][0]
         failed = {"step_errors": [first.get("error")]}

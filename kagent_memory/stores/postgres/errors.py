@@ -34,6 +34,8 @@ def ours(error: psycopg.Error) -> KagentMemoryError:
     words = " ".join(str(error).split())
     if isinstance(error, errors.RaiseException):  # by our own scripts
         return ConfigurationError(str(error.diag.message_primary))
+    if isinstance(error, errors.UndefinedTable) and "memory_vector_" in words:
+        return InvalidInput(f"There is no such embedding space here: {words}.")
     if isinstance(error, errors.InsufficientPrivilege):
         return ConfigurationError(f"The database user lacks a privilege: {words}.")
     if isinstance(error, errors.QueryCanceled):

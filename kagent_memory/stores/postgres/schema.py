@@ -4,11 +4,11 @@ of a Citus cluster where that is asked for; safely when many processes do so at 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from psycopg import sql
 
-from ..sql import Upgrade, queries, upgrade
+from ..sql import Migration, queries, upgrade
 from ..sql.session import Row
 from .connection import DIALECT, AnyConnection, Traits, fetch, within
 
@@ -70,10 +70,10 @@ async def _is_ready(connection: AnyConnection, traits: Traits, *, guarded: bool)
         [row] = await fetch(connection, _TEXT["guarded"], {"schema": schema})
         if not row["guarded"]:
             return False
-    return traits.halfvec is not None and not (await _upgrade(connection, schema)).steps
+    return traits.halfvec is not None and not await _missing_steps(connection, schema)
 
 
-async def _upgrade(connection: AnyConnection, schema: str) -> Upgrade:
+async def _missing_steps(connection: AnyConnection, schema: str) -> Sequence[Migration]:
     if not (await look(connection, schema))["migrated"]:
         return upgrade(DIALECT, None)
     ledger = sql.Identifier(schema, "schema_migration")
@@ -97,12 +97,11 @@ async def _prepare(
         if guarded:  # else not even a guarded schema may be looked into
             await connection.execute(_TEXT["make_roles"])
         await connection.execute(_TEXT["make_schema"])
-        needed = await _upgrade(connection, schema)
-        if needed.steps:
+        steps = await _missing_steps(connection, schema)
+        if steps:
             await connection.execute(_TEXT["unguard_tables"])
-        for script in needed.scripts:
-            await connection.execute(script)
-        for step in needed.steps:
+        for step in steps:
+            await connection.execute(step.script)
             values = {"number": step.number, "name": step.name}
             await connection.execute(_TEXT["note_migration"], values)
         for change in ("distribute", *(("guard_schema", "guard_tables") if guarded else ())):

@@ -13,7 +13,7 @@ import psycopg
 from typing_extensions import override
 
 from ... import telemetry
-from ...errors import ConfigurationError, Conflict, StoreError
+from ...errors import ConfigurationError, Conflict, InvalidInput, StoreError
 from ...records import Scope
 from ..sql.session import Row, Script, Session
 from ..values import Behind
@@ -123,13 +123,10 @@ class Standby(PostgresDatabase):
         if self.is_asked():
             try:
                 answer = await super().run(checked, scope, write=write)
-            except Behind:
+            except (Behind, InvalidInput):  # an embedding space may be new
                 self.note("behind")
             except (StoreError, Conflict) as error:
-                if isinstance(error.__cause__, psycopg.errors.UndefinedTable):
-                    self.note("behind")  # of an embedding space, made by another
-                else:
-                    self.note("away", _words(error))
+                self.note("away", _words(error))
             else:
                 self.note("answered")
                 return answer

@@ -83,22 +83,9 @@ def migrations(dialect: str) -> Sequence[Migration]:
     return [INITIAL, *later]
 
 
-class Upgrade(NamedTuple):
-    """The steps that bring a database to the newest schema.
-
-    Attributes:
-        scripts: the scripts to run.
-        steps: the migrations to record once the scripts have run.
-        is_newer: True if the database has steps unknown to this release.
-    """
-
-    scripts: Sequence[LiteralString]
-    steps: Sequence[Migration]
-    is_newer: bool = False
-
-
-def upgrade(dialect: str, applied: Mapping[int, str] | None) -> Upgrade:
-    """Return the steps that bring a database to the newest schema.
+def upgrade(dialect: str, applied: Mapping[int, str] | None) -> Sequence[Migration]:
+    """Return the steps that bring a database to the newest schema; those of a later release that it
+    has already are left alone.
 
     Args:
         dialect: the dialect of the database.
@@ -108,9 +95,10 @@ def upgrade(dialect: str, applied: Mapping[int, str] | None) -> Upgrade:
     Raises:
         ConfigurationError: a build from before the first release created the database.
     """
-    known = migrations(dialect)
+    initial, *later = migrations(dialect)
     if applied is None:
-        return Upgrade([cast("LiteralString", _files(dialect)[_SCHEMA])], known)
+        schema = cast("LiteralString", _files(dialect)[_SCHEMA])
+        return [initial._replace(script=schema), *(step._replace(script="") for step in later)]
     if applied.get(INITIAL.number) != INITIAL.name:
         raise ConfigurationError(
             "A build of kagent_memory from before its first release created this database, with "
@@ -118,9 +106,7 @@ def upgrade(dialect: str, applied: Mapping[int, str] | None) -> Upgrade:
             "export --uri … > all.jsonl), and import the file into a new database with this one "
             "(kagent-memory import all.jsonl --uri …)."
         )
-    missing = [step for step in known if step.number not in applied]
-    is_newer = not applied.keys() <= {step.number for step in known}
-    return Upgrade([step.script for step in missing], missing, is_newer)
+    return [step for step in later if step.number not in applied]
 
 
 @cache

@@ -17,7 +17,7 @@ from ...errors import KagentMemoryError
 from ...records import Scope
 from ..index import ENTRY_WEIGHT, Entry, ScopeIndex
 from ..vectors import ROW_BYTES, VectorColumn
-from .index_reads import UNSEEN, Changes, SqlIndexReads, Stand
+from .index_reads import UNSEEN, SqlIndexReads, Stand
 
 LOAD_ROWS = 250
 MAX_PACKED_BYTES = 64 * 2**20
@@ -83,12 +83,9 @@ class Cached:
             remaining: the ids of all remaining memories; None: nothing else was erased.
             packed: a packed index that replaces the cached one; b"" for an empty one.
         """
-        if not entries and not gone and remaining is None and packed is None:
-            return  # only the version has moved
 
         def updated() -> tuple[ScopeIndex, Collection[str]]:
-            index = self.index if packed is None else ScopeIndex()
-            index = ScopeIndex.unpacked(packed) if packed else index
+            index = self.index if packed is None else ScopeIndex.unpacked(packed)
             erased = gone if remaining is None else {*index.ids} - {*remaining}
             return (index.updated(entries, erased) if entries or erased else index), erased
 
@@ -195,18 +192,14 @@ class IndexCache:
                 if self._cached.get(scope.id) is cached:
                     self.drop(scope)
                 return Cached(scope)
-            await self._take_in(cached, reads, changes)
+            entries: list[Entry] = []
+            for batch in batched(changes.written, LOAD_ROWS):
+                entries += await reads.entries(scope, batch)
+            await cached.update(entries, remaining=changes.remaining, packed=changes.packed)
+            cached.stand = changes.stand
+            if not cached.steady:
+                self._weigh(cached)
         return cached
-
-    async def _take_in(self, cached: Cached, reads: SqlIndexReads, changes: Changes) -> None:
-        """Apply changes to the cached scope; the caller holds its lock."""
-        entries: list[Entry] = []
-        for batch in batched(changes.written, LOAD_ROWS):
-            entries += await reads.entries(cached.scope, batch)
-        await cached.update(entries, remaining=changes.remaining, packed=changes.packed)
-        cached.stand = changes.stand
-        if not cached.steady:
-            self._weigh(cached)
 
     def _weigh(self, cached: Cached) -> None:
         """Account for the new size, and start to store an index that has grown, a few at a time."""
@@ -259,15 +252,9 @@ class IndexCache:
         if is_whole:
             return column
 
-        async def fill() -> VectorColumn:
-            async with cached.vectors_lock:
-                filled = await self._filled(cached, space_number, dimensions, reads)
-            self._weigh(cached)
-            return filled
-
         async def fill_aside() -> None:
             try:
-                await fill()
+                await self._filled(cached, space_number, dimensions, reads)
             except KagentMemoryError as error:
                 logger.warning(
                     "A scope's vectors could not be loaded; the database searches them: %s", error
@@ -275,8 +262,8 @@ class IndexCache:
 
         count, is_filling = len(cached.index.ids), cached.vectors_lock.locked()
         is_near = column is not None and count - len(column) < MAX_CHANGED
-        if not reads.has_nearest or (is_near and not is_filling):
-            return await fill()
+        if not reads.database.has_nearest or (is_near and not is_filling):
+            return await self._filled(cached, space_number, dimensions, reads)
         # not for a single search of a scope that others keep writing to
         fits = count * (4 * dimensions + ROW_BYTES) <= self._max_bytes
         if trusted and fits and not is_near and not self._loading:
@@ -290,28 +277,28 @@ class IndexCache:
 
         Their mark is that of the oldest vector read.
         """
-        index, stand = cached.index, cached.stand
-        column = cached.column(space_number)
-        if column is not None and column.is_whole:  # another search read it meanwhile
-            return column
-        if column is None:
-            cached.vectors[space_number] = column = VectorColumn(dimensions, stand.mark)
-            column.reserve(len(index.ids))  # later it grows in the thread of `put`
-        missing = await run_in_thread(len(index.ids), column.lacking, index)
-        cached.unread = {*missing}
-        at_once = max(1, MAX_NUMBERS_AT_ONCE // dimensions)
-        try:
-            for batch in batched(missing, at_once):
-                page = await reads.vectors(cached.scope, space_number, stand, batch)
-                await run_in_thread(
-                    ENTRY_WEIGHT * len(page.ids), column.put, page.ids, page.vectors
-                )
-                column.discard({*page.ids} - cached.unread)
-                column.mark = min(column.mark, page.mark)
-        except BaseException:  # a thread may still put in vectors replaced meanwhile
-            cached.vectors.pop(space_number, None)
-            raise
-        column.is_whole = cached.index is index
+        async with cached.vectors_lock:
+            column, index, stand = cached.column(space_number), cached.index, cached.stand
+            if column is None:
+                cached.vectors[space_number] = column = VectorColumn(dimensions, stand.mark)
+                column.reserve(len(index.ids))  # later it grows in the thread of `put`
+            missing: Sequence[str] = ()
+            if not column.is_whole:  # else another search read it meanwhile
+                missing = await run_in_thread(len(index.ids), column.lacking, index)
+            cached.unread = {*missing}
+            try:
+                for batch in batched(missing, max(1, MAX_NUMBERS_AT_ONCE // dimensions)):
+                    page = await reads.vectors(cached.scope, space_number, stand, batch)
+                    await run_in_thread(
+                        ENTRY_WEIGHT * len(page.ids), column.put, page.ids, page.vectors
+                    )
+                    column.discard({*page.ids} - cached.unread)
+                    column.mark = min(column.mark, page.mark)
+            except BaseException:  # a thread may still put in vectors replaced meanwhile
+                cached.vectors.pop(space_number, None)
+                raise
+            column.is_whole |= cached.index is index
+        self._weigh(cached)
         return column
 
 

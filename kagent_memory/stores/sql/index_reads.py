@@ -9,15 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...errors import StoreError
 from ...records import Filter, Memory, Scope, Vector
 from ..codec import ids_in, known
 from ..columns import Mask
-from ..index import Entry, ScopeIndex
+from ..index import FORMAT, Entry, ScopeIndex
 from ..values import Behind, Stale
 from ..vectors import Halves, Nearest
-from .session import Database, Part, Row, Transaction, reading, run
-from .spaces import SqlEmbeddingSpaces
+from .session import Database, Part, Row, Transaction, reading
 
 
 class Stand(NamedTuple):
@@ -82,17 +80,12 @@ class SqlIndexReads(Part):
 
     Args:
         database: the database that searches read.
-        spaces: its embedding spaces.
         may_lag: True if its answers may be older than those of another database read before.
     """
 
-    def __init__(
-        self, database: Database, spaces: SqlEmbeddingSpaces, *, may_lag: bool = False
-    ) -> None:
+    def __init__(self, database: Database, *, may_lag: bool = False) -> None:
         super().__init__(database)
         self._may_lag = may_lag
-        self.has_nearest = database.has_nearest
-        self.spaces = spaces
 
     @reading
     async def changes(self, session: Transaction, scope: Scope, since: Stand) -> Changes | None:
@@ -109,7 +102,7 @@ class SqlIndexReads(Part):
         session.codec.salt(row)
         written, ids = ids_in(row["written"] or ""), row["remaining"]
         packed = session.codec.index(bytes(row["packed"] or b"")) if row["is_new"] else None
-        if packed and not ScopeIndex.is_packed(packed):
+        if packed and not packed.startswith(FORMAT):
             packed, written = b"", await session.ids("scope_memories")
         return Changes(_stand(row), written, None if ids is None else ids_in(ids), packed)
 
@@ -162,8 +155,14 @@ class SqlIndexReads(Part):
         memories = {row["id"]: session.codec.memory(row) for row in rows if row["id"] is not None}
         return {id: memories[id] for id in ids if id in memories}
 
+    @reading
     async def vectors(
-        self, scope: Scope, space_number: int, stand: Stand, ids: Sequence[str]
+        self,
+        session: Transaction,
+        scope: Scope,
+        space_number: int,
+        stand: Stand,
+        ids: Sequence[str],
     ) -> VectorPage:
         """Return the vectors of these memories of a scope.
 
@@ -171,15 +170,18 @@ class SqlIndexReads(Part):
             Behind: this database has not seen the state `stand` yet.
             InvalidInput: there is no such embedding space.
         """
-        rows, half = await self._rows(scope, "vectors_of", space_number, stand, ids=ids)
+        rows = await session.rows("vectors_of", space=space_number, ids=ids)
+        self._check_not_older(rows, stand)
         if not rows:  # the scope was erased meanwhile
             return VectorPage(stand.mark, (), np.empty(0, np.float16))
         [row] = rows
-        numbers = np.frombuffer(row["sent"] or b"", half)
+        numbers = np.frombuffer(row["sent"] or b"", session.session.half)
         return VectorPage(row["mark"], ids_in(row["ids"] or ""), numbers)
 
+    @reading
     async def nearest(
         self,
+        session: Transaction,
         scope: Scope,
         space_number: int,
         vectors: Sequence[Vector],
@@ -191,8 +193,13 @@ class SqlIndexReads(Part):
 
         The database searches; it must have `has_nearest`.
         """
-        values = {"vectors": vectors, "limit": limit, "hidden": index.ids_of(~visible)}
-        rows, _ = await self._rows(scope, "search_vector", space_number, UNSEEN, **values)
+        rows = await session.rows(
+            "search_vector",
+            space=space_number,
+            vectors=vectors,
+            limit=limit,
+            hidden=index.ids_of(~visible),
+        )
         answers = [Nearest() for _ in vectors]
         for row in rows:
             near = np.array([*map(index.row_of, ids_in(row["ids"]))], np.int64)
@@ -200,31 +207,6 @@ class SqlIndexReads(Part):
             # the database may hold a memory that the index does not have yet
             answers[row["number"] - 1] = Nearest(near[near >= 0], cosines[near >= 0])
         return answers
-
-    async def _rows(
-        self,
-        scope: Scope,
-        query: str,
-        space_number: int,
-        since: Stand,
-        **values: object,
-    ) -> tuple[Sequence[Row], np.dtype[np.float16]]:
-        """Return the rows of a query on vectors, and the type of the numbers in them.
-
-        Raises:
-            InvalidInput: the embedding space was dropped.
-        """
-
-        async def read(session: Transaction) -> tuple[Sequence[Row], np.dtype[np.float16]]:
-            rows = await session.rows(query, space=space_number, **values)
-            self._check_not_older(rows, since)
-            return rows, session.session.half
-
-        try:
-            return await run(self.reads, read, scope, write=False)
-        except StoreError:
-            await self.spaces.numbered(space_number)
-            raise
 
     def _check_not_older(self, rows: Sequence[Row], since: Stand) -> None:
         """Check that an answer is not older than the one before.

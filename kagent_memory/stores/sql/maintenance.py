@@ -16,7 +16,7 @@ from .row_codec import Row, RowCodec, to_scope
 from .session import Database, Transaction, run
 
 SCOPES_AT_ONCE = 50
-ROWS_AT_ONCE = 200
+ROWS_AT_ONCE = 50
 
 
 async def pages(database: Database, statement: str, **values: Any) -> AsyncIterator[Sequence[Row]]:
@@ -103,13 +103,12 @@ async def _reseal(session: Transaction, header: bytes) -> int:
     return done
 
 
-def _memory_values(codec: RowCodec, row: Row) -> dict[str, Any]:
-    terms = bytes(codec.with_terms(row)["postings"])
-    return codec.memory_values(codec.memory(row), Texts(), touched=row["touched"], postings=terms)
-
-
 TABLES: Sequence[tuple[str, str, Callable[[RowCodec, Row], Mapping[str, Any]]]] = (
-    ("stale_memories", "replace_memory", _memory_values),
+    (
+        "stale_memories",
+        "replace_memory",
+        lambda codec, row: codec.memory_values(codec.memory(row), Texts(), touched=row["touched"]),
+    ),
     (
         "stale_revisions",
         "replace_revision",

@@ -42,7 +42,7 @@ from .index_reads import UNSEEN, SqlIndexReads, Stand
 from .row_codec import MEMORIES, Row, to_scope
 from .scope_view import ScopeView
 from .session import Database, Part, Transaction, reading, run, writing
-from .spaces import SqlEmbeddingSpaces, require_space
+from .spaces import SqlEmbeddingSpaces
 
 CACHE_MB = 256
 
@@ -65,13 +65,13 @@ class SqlMemoryStore(Part, MemoryStore):
         searches: Database | None = None,
     ) -> None:
         super().__init__(database)
-        self._spaces = self.spaces = SqlEmbeddingSpaces(database)
+        self.spaces = SqlEmbeddingSpaces(database)
         self.indexes = IndexCache(cache_mb * 2**20, self._keep_index)
-        self.index_reads = SqlIndexReads(database, self._spaces)
+        self.index_reads = SqlIndexReads(database)
         self._searched = self if searches is None else copy.copy(self)
         if searches is not None:
             self._searched.reads = searches
-            self._searched.index_reads = SqlIndexReads(searches, self._spaces, may_lag=True)
+            self._searched.index_reads = SqlIndexReads(searches, may_lag=True)
 
     @property
     @override
@@ -100,7 +100,7 @@ class SqlMemoryStore(Part, MemoryStore):
     @override
     async def apply(self, scope: Scope, batch: Batch, *, now: datetime) -> Applied:
         number = batch.space_number
-        dimensions = None if number is None else await self._spaces.dimensions_of(number)
+        dimensions = None if number is None else await self.spaces.dimensions_of(number)
         batch = await _prepared(batch, dimensions)
         self.indexes.unsettle(scope)
         script = partial(write_queries.apply, batch=batch, now=now)
@@ -131,7 +131,7 @@ class SqlMemoryStore(Part, MemoryStore):
         added = Batch(changes=[Change(kind="add", memory=whole.memory) for whole in memories])
         texts = (await _prepared(added, None)).texts
         numbers = {number for whole in memories for number in whole.vectors}
-        widths = {number: await self._spaces.dimensions_of(number) for number in numbers}
+        widths = {number: await self.spaces.dimensions_of(number) for number in numbers}
         fitting = [
             replace(
                 whole, vectors={n: checked_vector(v, widths[n]) for n, v in whole.vectors.items()}
@@ -155,8 +155,6 @@ class SqlMemoryStore(Part, MemoryStore):
     async def select(
         self, session: Transaction, scope: Scope, query: MemoryQuery
     ) -> Sequence[Memory]:
-        if query.lacking is not None:
-            await require_space(session, query.lacking)
         if query.slots and self.database.ring is not None:
             await session.read_salt()
         values = await session.filter_values(query.filter, query.now)
@@ -248,7 +246,7 @@ class SqlMemoryStore(Part, MemoryStore):
         [row] = await session.rows("facets", **values, most=bounded(most))
         if row["sealed"] is not None:  # raises: there are no keys
             session.codec.opened(MEMORIES, row)
-        return Facets(row["total"], topics=row["topic_counts"], tags=row["tag_counts"])
+        return Facets(row["total"], row["topics"], row["tags"])
 
     @override
     @reading
@@ -310,7 +308,6 @@ class SqlMemoryStore(Part, MemoryStore):
     async def lacking_vectors(
         self, session: Transaction, scopes: Sequence[Scope], space_number: int, *, now: datetime
     ) -> Sequence[Scope]:
-        await require_space(session, space_number)
         scope_ids = [scope.id for scope in scopes]
         rows = await session.rows(
             "lacking_vectors", space=space_number, scope_ids=scope_ids, now=now

@@ -14,8 +14,7 @@ from typing_extensions import Unpack
 
 from ...errors import ConfigurationError, NotFound
 from ...records import Scope
-from .. import codec
-from ..codec import bounded, event_ids_in, is_id, without_events
+from ..codec import bounded, event_ids_in, is_id, united, without_events
 from ..decisions import named
 from ..values import Job, JobKind, JobState, PendingJobs, ScopeQuery, checked_job
 from .row_codec import to_scope
@@ -34,16 +33,14 @@ async def put(session: Transaction, jobs: Sequence[Job]) -> None:
     Events that were ingested or forgotten in the meantime are left out. The caller holds the
     scopes' locks.
     """
-    for job in jobs:
-        checked_job(job)
-    for job in jobs:
+    for job in map(checked_job, jobs):
         scoped = session.of(job.scope)
         key = {"kind": job.kind, "key": job.key}
         events = {"session_id": job.session_id, "event_ids": sorted(event_ids_in(job.payload))}
         queued, ingested = await scoped.several([("queued_job", key), ("taken_events", events)])
         payload = without_events(job.payload, {row["event_id"] for row in ingested})
         for earlier in map(scoped.codec.job, queued):
-            job, payload = replace(job, id=earlier.id), codec.united(earlier.payload, payload)
+            job, payload = replace(job, id=earlier.id), united(earlier.payload, payload)
         values = scoped.codec.job_values(replace(job, payload=payload))
         await scoped.send("coalesce_job" if queued else "insert_job", **values)
 
@@ -178,8 +175,8 @@ class JobQueue(Part):
         """Extend the lease to `lease_seconds` from now; False if the fence moved or the job is
         gone.
         """
-        mine = {"id": job.id, "fence": job.fence}
-        return bool(await session.rows("renew_job", **mine, lease_seconds=lease_seconds))
+        lease = {"id": job.id, "fence": job.fence, "lease_seconds": lease_seconds}
+        return bool(await session.rows("renew_job", **lease))
 
     @writing
     async def release(

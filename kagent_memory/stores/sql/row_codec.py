@@ -123,12 +123,11 @@ class RowCodec:
 
     def memory(self, row: Row) -> Memory:
         """Return the memory of a row of `remembered`."""
-        values = self.opened(MEMORIES, row)
-        values.update({name: tuple(values[name] or ()) for name in codec.MEMORY_LISTS})
-        return Memory(**values, usage=Usage(**{name: row[name] for name in USAGE}))
+        usage = Usage(**{name: row[name] for name in USAGE})
+        return Memory(**self.opened(MEMORIES, row), usage=usage)
 
     def memory_values(
-        self, memory: Memory, texts: codec.Texts, *, touched: int, postings: bytes | None = None
+        self, memory: Memory, texts: codec.Texts, *, touched: int, has_new_text: bool = True
     ) -> dict[str, Any]:
         """Return the columns of a memory's row. The scope's salt must have been read.
 
@@ -136,13 +135,13 @@ class RowCodec:
             memory: the memory.
             texts: its prepared texts.
             touched: the version of the scope that writes it.
-            postings: its index terms; None keeps those of the row.
+            has_new_text: False to keep the index terms of the row, if that is plain.
         """
         values = MEMORIES.values(memory) | {
             "metadata": dict(memory.metadata),
             "content_hash": self.hashes([texts.identity(memory)])[0],
             "slot": slot_of(memory),
-            "postings": postings,
+            "postings": texts.postings(memory) if has_new_text else None,
             "touched": touched,
         }
         digests = self.digests({name: values[name] for name in (*FILTERED, "slot")})
@@ -150,29 +149,23 @@ class RowCodec:
             assert self.key
             place = {"chars": len(memory.content), "asks": tokenizer.is_question(memory.content)}
             indexed = _json({**place, "author": memory.author}) + b"\n"
-            terms = indexed + (postings or texts.postings(memory))
+            terms = indexed + texts.postings(memory)
             values["postings"] = self._seal(terms, _place("postings", memory.id))
         return self._sealed(MEMORIES, values) | digests
 
     def entry(self, row: Row) -> Entry:
         """Return the index entry of a row of `indexed`."""
-        row = self.with_terms(row)
+        if row["is_sealed"]:
+            opened = self._open(row["postings"], _place("postings", row["id"]))
+            indexed, _, terms = opened.partition(b"\n")
+            row = {**row, **json.loads(indexed), "postings": terms}
         return Entry(**{name: row[name] for name in Entry._fields})
-
-    def with_terms(self, row: Row) -> Row:
-        """Return a row with its index terms and the other indexed values decrypted."""
-        if not row["is_sealed"]:
-            return row
-        opened = self._open(row["postings"], _place("postings", row["id"]))
-        indexed, _, terms = opened.partition(b"\n")
-        return {**row, **json.loads(indexed), "postings": terms}
 
     # -- revisions and jobs ---------------------------------------------------------------------
 
     def revision(self, row: Row) -> Revision:
         """Return the revision of a row of `memory_revision`."""
         values = self.opened(REVISIONS, row)
-        values["event_ids"] = tuple(values["event_ids"])
         values["before"] = values["before"] and codec.from_snapshot(values["before"])
         return Revision(**values)
 
@@ -254,7 +247,11 @@ class RowCodec:
         """Return field → value of a record from its row, decrypted if sealed."""
         if row["sealed"] is not None:
             row = {**row, **json.loads(self._open(row["sealed"], table.place(row)))}
-        return {name: row[name] for name in table.columns}
+        values = {name: row[name] for name in table.columns}
+        return {
+            name: tuple(cast("list[Any]", value)) if isinstance(value, list) else value
+            for name, value in values.items()
+        }
 
 
 def to_scope(row: Row) -> Scope:

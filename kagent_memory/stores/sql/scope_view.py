@@ -53,7 +53,7 @@ class ScopeView(View):
     async def nearest_rows(
         self, space_number: int, vectors: Sequence[Vector], *, limit: int
     ) -> list[Nearest]:
-        dimensions = await self._reads.spaces.dimensions_of(space_number)
+        dimensions = await self._store.spaces.dimensions_of(space_number)
         checked = [checked_vector(vector, dimensions) for vector in vectors]
         if not (checked and self.index.ids and bounded(limit)):
             return [Nearest() for _ in checked]

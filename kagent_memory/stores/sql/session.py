@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from functools import wraps
+from functools import partial, wraps
 from types import CoroutineType
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 
@@ -241,32 +241,24 @@ async def run(
     )
 
 
-def _verbs(
-    *, write: bool
-) -> Callable[
-    [Callable[Concatenate[AnyPart, Transaction, P], Coroutine[Any, Any, T]]],
-    Callable[Concatenate[AnyPart, P], CoroutineType[Any, Any, T]],
-]:
-    def verb(
-        script: Callable[Concatenate[AnyPart, Transaction, P], Coroutine[Any, Any, T]],
-    ) -> Callable[Concatenate[AnyPart, P], CoroutineType[Any, Any, T]]:
-        @wraps(script)
-        async def method(part: AnyPart, /, *args: P.args, **kwargs: P.kwargs) -> T:
-            first: object = args[0] if args else kwargs.get("scope")
-            scope = first.scope if isinstance(first, Job) else first
-            return await run(
-                part.database if write else part.reads,
-                lambda transaction: script(part, transaction, *args, **kwargs),
-                *([scope] if isinstance(scope, Scope) else []),
-                write=write,
-            )
+def _verb(
+    script: Callable[Concatenate[AnyPart, Transaction, P], Coroutine[Any, Any, T]], *, write: bool
+) -> Callable[Concatenate[AnyPart, P], CoroutineType[Any, Any, T]]:
+    @wraps(script)
+    async def method(part: AnyPart, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        first: object = args[0] if args else kwargs.get("scope")
+        scope = first.scope if isinstance(first, Job) else first
+        return await run(
+            part.database if write else part.reads,
+            lambda transaction: script(part, transaction, *args, **kwargs),
+            *([scope] if isinstance(scope, Scope) else []),
+            write=write,
+        )
 
-        return method
-
-    return verb
+    return method
 
 
-reading = _verbs(write=False)
+reading = partial(_verb, write=False)
 """Turn a read-only script into a method that runs it for the scope in its first argument."""
-writing = _verbs(write=True)
+writing = partial(_verb, write=True)
 """Turn a script into a method that is one transaction, for the scope in its first argument."""

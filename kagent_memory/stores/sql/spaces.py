@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from ...errors import Conflict, InvalidInput
+from ...errors import Conflict
 from ...records import Vector
 from ..spaces import EmbeddingSpace, EmbeddingSpaces, SpaceState
 from .session import Database, Part, Transaction, reading, writing
@@ -21,15 +21,11 @@ class SqlEmbeddingSpaces(Part, EmbeddingSpaces):
         super().__init__(database)
         self._dimensions: dict[int, int] = {}
 
-    async def dimensions_of(self, space_number: int) -> int:
-        """Return the dimensions of an embedding space.
-
-        Raises:
-            InvalidInput: there is no embedding space of this number.
-        """
-        if space_number not in self._dimensions:
-            self._dimensions[space_number] = (await self.numbered(space_number)).dimensions
-        return self._dimensions[space_number]
+    @override
+    async def dimensions_of(self, number: int) -> int:
+        if number not in self._dimensions:
+            self._dimensions[number] = await super().dimensions_of(number)
+        return self._dimensions[number]
 
     @override
     @reading
@@ -97,16 +93,6 @@ async def erase_vectors(
     """Run a statement that erases vectors in every embedding space."""
     for row in await session.rows("embedding_spaces"):
         await session.send(statement, space=row["number"], ids=ids)
-
-
-async def require_space(session: Transaction, number: int) -> None:
-    """Check that an embedding space exists.
-
-    Raises:
-        InvalidInput: there is none of this number.
-    """
-    if all(space.number != number for space in await embedding_spaces(session)):
-        raise InvalidInput(f"There is no embedding space {number} here.")
 
 
 def _named(spaces: Sequence[EmbeddingSpace], name: str, dimensions: int) -> EmbeddingSpace | None:

@@ -9,8 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from ...errors import Conflict, InvalidInput
 from ...records import Memory, Revision, State, Usage
-from .. import codec
-from ..codec import Texts, is_id, known
+from ..codec import Texts, forgotten_key, is_id, known
 from ..decisions import tombstones_of
 from ..planning import Plan
 from ..values import USES, Applied, Batch, Delivery, Restored, Whole, embed_job
@@ -72,7 +71,7 @@ async def _read(session: Transaction, batch: Batch, salt: bytes) -> Mapping[str,
         memory = change.memory
         if not change.explicit:
             stones |= {("event", event) for event in (*change.event_ids, *memory.event_ids)}
-            stones.add(("text", codec.forgotten_key(salt, memory.session_id, memory.content)))
+            stones.add(("text", forgotten_key(salt, memory.session_id, memory.content)))
     queries: dict[str, dict[str, Any]] = {
         "stored_memories": {"ids": known(named - added)},
         "met_memories": {"ids": known(added), "hashes": session.codec.hashes([*matched])},
@@ -131,24 +130,31 @@ async def _put_vectors(
 
 
 async def _write(session: Transaction, plan: Plan, texts: Texts, version: int) -> None:
-    changed_ids = {*plan.fresh, *plan.reworded}
-
-    def row(memory: Memory) -> dict[str, Any]:
-        postings = texts.postings(memory) if memory.id in changed_ids else None
-        return session.codec.memory_values(memory, texts, touched=version, postings=postings)
-
     fresh = {*plan.fresh}
     changed = [memory for memory in plan.standing.values() if memory.id not in fresh]
     changed.sort(key=lambda memory: memory.state == "active")
-    await session.run_many("replace_memory", map(row, changed))
-    await session.run_many("insert_memory", [row(plan.standing[id]) for id in plan.fresh])
-    await _insert_revisions(session, plan.revisions)
+    codec, reworded = session.codec, {*plan.reworded}
+    rows = [
+        codec.memory_values(memory, texts, touched=version, has_new_text=memory.id in reworded)
+        for memory in changed
+    ]
+    await session.run_many("replace_memory", rows)
+    added = [plan.standing[id] for id in plan.fresh]
+    await _insert(session, added, plan.revisions, texts, version)
 
 
-async def _insert_revisions(session: Transaction, revisions: Sequence[Revision]) -> None:
-    """Write new revisions."""
-    values = [session.codec.revision_values(revision) for revision in revisions]
-    await session.run_many("insert_revision", values)
+async def _insert(
+    session: Transaction,
+    memories: Iterable[Memory],
+    revisions: Iterable[Revision],
+    texts: Texts,
+    version: int,
+) -> None:
+    """Insert new memories and revisions."""
+    codec = session.codec
+    rows = [codec.memory_values(memory, texts, touched=version) for memory in memories]
+    await session.run_many("insert_memory", rows)
+    await session.run_many("insert_revision", map(codec.revision_values, revisions))
 
 
 async def count(session: Transaction, deliveries: Sequence[Delivery]) -> None:
@@ -174,15 +180,10 @@ async def restore(
     if dry_run or not row:
         return outcomes
     added = [whole for whole, outcome in zip(memories, outcomes, strict=True) if outcome == "added"]
-    rows = [
-        session.codec.memory_values(
-            whole.memory, texts, touched=row["version"], postings=texts.postings(whole.memory)
-        )
-        for whole in added
-    ]
-    await session.run_many("insert_memory", rows)
-    await _insert_revisions(session, [revision for whole in added for revision in whole.revisions])
-    used = (whole.memory for whole in added if whole.memory.usage != Usage())
+    restored = [whole.memory for whole in added]
+    revisions = (revision for whole in added for revision in whole.revisions)
+    await _insert(session, restored, revisions, texts, row["version"])
+    used = (memory for memory in restored if memory.usage != Usage())
     await session.run_many(
         "restore_usage", [{"id": memory.id, **asdict(memory.usage)} for memory in used]
     )

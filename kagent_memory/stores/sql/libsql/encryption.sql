@@ -43,10 +43,9 @@ UPDATE memory SET content_hash = :content_hash WHERE scope_id = :scope_id AND id
 UPDATE scope SET salt = :salt WHERE scope_id = :scope_id
 
 -- name: stale_memories
--- The columns of `remembered`, and those that only the table has.
-SELECT r.*, m.touched, m.postings, m.sealed IS NOT NULL AS is_sealed
+SELECT r.*, m.touched
 FROM (
-    SELECT scope_id, id, touched, postings, sealed FROM memory
+    SELECT scope_id, id, touched FROM memory
     WHERE scope_id = :scope_id AND (sealed IS NULL OR substr(sealed, 1, length(:header)) <> :header)
     ORDER BY id
     LIMIT :limit

@@ -255,14 +255,14 @@ SELECT
             FROM passing AS p, json_each(p.topics) AS h
             GROUP BY h.value ORDER BY n DESC, h.value LIMIT :most
         ) AS t
-    ) AS topic_counts,
+    ) AS topics,
     (
         SELECT json_group_object(value, n) FROM (
             SELECT h.value, count(*) AS n
             FROM passing AS p, json_each(p.tags) AS h
             GROUP BY h.value ORDER BY n DESC, h.value LIMIT :most
         ) AS t
-    ) AS tag_counts,
+    ) AS tags,
     one.id, one.sealed
 FROM (SELECT 1 AS only) AS r
 LEFT JOIN (

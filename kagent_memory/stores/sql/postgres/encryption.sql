@@ -51,10 +51,9 @@ WHERE scope_id = %(scope_id)s AND id = %(id)s::uuid
 UPDATE scope SET salt = %(salt)s WHERE scope_id = %(scope_id)s
 
 -- name: stale_memories
--- The columns of `remembered`, and those that only the table has.
-SELECT r.*, m.touched, m.postings, m.sealed IS NOT NULL AS is_sealed
+SELECT r.*, m.touched
 FROM (
-    SELECT scope_id, id, touched, postings, sealed FROM memory
+    SELECT scope_id, id, touched FROM memory
     WHERE scope_id = %(scope_id)s
         AND (
             sealed IS NULL

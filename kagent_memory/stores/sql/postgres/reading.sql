@@ -265,7 +265,7 @@ SELECT
             FROM passing AS p CROSS JOIN unnest(p.topics) AS h (value)
             GROUP BY h.value ORDER BY n DESC, h.value LIMIT %(most)s
         ) AS t
-    ) AS topic_counts,
+    ) AS topics,
     (
         SELECT coalesce(json_object_agg(value, n ORDER BY n DESC, value), json_build_object())
         FROM (
@@ -273,7 +273,7 @@ SELECT
             FROM passing AS p CROSS JOIN unnest(p.tags) AS h (value)
             GROUP BY h.value ORDER BY n DESC, h.value LIMIT %(most)s
         ) AS t
-    ) AS tag_counts,
+    ) AS tags,
     one.id, one.sealed
 FROM (SELECT 1 AS only) AS r
 LEFT JOIN (
