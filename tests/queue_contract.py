@@ -40,10 +40,10 @@ async def claim_when_its_lease_ends(home: ScopedStore, owner: str) -> Job:
 
 def messages(*events: str, **values: Any) -> dict[str, Any]:
     """Return a payload whose message "e3" was said three seconds after NOW."""
-    said = [
+    turns = [
         {"text": e, "event_id": e, "at": (NOW + int(e[1:]) * SECOND).isoformat()} for e in events
     ]
-    return {"messages": said, **values}
+    return {"messages": turns, **values}
 
 
 async def claim_all(home: ScopedStore, owner: str) -> list[Job]:
@@ -54,9 +54,9 @@ async def claim_all(home: ScopedStore, owner: str) -> list[Job]:
     return claimed
 
 
-async def release(home: ScopedStore, job: Job, error: str = "away", **given: Any) -> None:
+async def release(home: ScopedStore, job: Job, error: str = "away", **values: Any) -> None:
     """Give a claimed job back, as its worker may."""
-    assert await home.store.queue.release(job, **{"run_after": NOW, "error": error, **given})
+    assert await home.store.queue.release(job, **{"run_after": NOW, "error": error, **values})
 
 
 async def end(home: ScopedStore, job: Job) -> bool:

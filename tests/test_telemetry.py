@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from adk.scripted import APP, SCOPE, USER, Chat, assistant, call, scripted
-from ingestion.ground import Replying, opened, said, stated
+from ingestion.ground import Replying, a_message, opened, stated
 from opentelemetry import trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
@@ -131,7 +131,9 @@ async def test_the_oldest_jobs_age_shows_an_outage(
     async with opened("libsql:///:memory:", **options) as memories:
         await memories.work(until_idle=True)
         assert queue(metrics) == (0, 0)
-        await memories.remember(SCOPE, [said("Fact: The spare key is with Grace.", "e1")], "s1")
+        await memories.remember(
+            SCOPE, [a_message("Fact: The spare key is with Grace.", "e1")], "s1"
+        )
         for age in (5400, 41_400):
             clock.advance(seconds=age - 5400 * (age > 5400))
             await memories.work(until_idle=True)
@@ -153,7 +155,9 @@ async def test_an_unmeasured_queue_is_worked_on(
     clock = FrozenClock()
     async with opened("libsql:///:memory:", clock=clock, worker=False) as memories:
         monkeypatch.setattr(memories.store.queue, "pending", away)
-        await memories.remember(SCOPE, [said("Fact: The spare key is with Grace.", "e1")], "s1")
+        await memories.remember(
+            SCOPE, [a_message("Fact: The spare key is with Grace.", "e1")], "s1"
+        )
         assert await memories.work(until_idle=True) == 1
     assert points(metrics).keys() <= {"duration"}
     assert "The queue cannot be measured" in caplog.text

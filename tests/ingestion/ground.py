@@ -22,7 +22,7 @@ from kagent_memory.testing import HashEmbedder
 SCOPE = Scope("acme", "ada", "desk")
 
 
-def said(text: str, id: str, role: Any = "user", **more: Any) -> Message:
+def a_message(text: str, id: str, role: Any = "user", **more: Any) -> Message:
     return Message(text=text, event_id=id, role=role, **more)
 
 

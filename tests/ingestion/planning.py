@@ -10,9 +10,14 @@ from kagent_memory.retrieval.similar import Near
 
 
 async def plan(
-    new: Sequence[Memory], near: Near, *, llm: Llm | None = None, visible: int = 0, now: datetime
+    new: Sequence[Memory],
+    neighbours: Near,
+    *,
+    llm: Llm | None = None,
+    visible: int = 0,
+    now: datetime,
 ) -> Plan:
     """Return the plan with the model's decisions."""
     result = Plan(now=now, replaceable=max(MIN_REPLACED, visible // 10))
-    result.take(new, near, await decide(new, near, llm))
+    result.take(new, neighbours, await decide(new, neighbours, llm))
     return result

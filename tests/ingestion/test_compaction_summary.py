@@ -113,15 +113,15 @@ def rounded_to_microseconds(at):
     return datetime.fromtimestamp(at, UTC).timestamp()
 
 
-@pytest.mark.parametrize("kept", [float, cut_to_microseconds, rounded_to_microseconds])
-async def test_the_ends_of_a_range_are_covered(kept):
+@pytest.mark.parametrize("rounded", [float, cut_to_microseconds, rounded_to_microseconds])
+async def test_the_ends_of_a_range_are_covered(rounded):
     """The first and the last turn of a range are covered whatever their fractions."""
     chance = random.Random(8)
     provider = CompactionAwareSummary(PassthroughSummary())
     for step in (1e-5, 1e-3, 1.0, 900.0) * 50:
         at = chance.uniform(1e6, 2e9)
         times = [at := at + step * chance.uniform(1, 9) for _ in range(4)]
-        said = [event(f"turn {number}", kept(at)) for number, at in enumerate(times)]
+        turns = [event(f"turn {number}", rounded(at)) for number, at in enumerate(times)]
         compacted = event("summary", times[-1] + 1, (times[1], times[2]))
-        facts = await provider.facts(transcript(*messages([*said, compacted])))
+        facts = await provider.facts(transcript(*messages([*turns, compacted])))
         assert [fact.text for fact in facts] == ["summary", "turn 0", "turn 3"], times

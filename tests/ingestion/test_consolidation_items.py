@@ -59,7 +59,7 @@ async def settled(decide: Decide, *items: Item) -> AsyncIterator[Memories]:
     """Open memories with both facts of each item, said a day apart."""
     clock, current = FrozenClock(START), list[Item]()
 
-    async def said(item: Item, fact: str, role: Any = "user") -> None:
+    async def say(item: Item, fact: str, role: Any = "user") -> None:
         current.append(item)
         message = Message(text=item[fact], role=role, event_id=fact, at=clock.now)
         await memories.remember(scope_of(item), [message], fact)
@@ -71,10 +71,10 @@ async def settled(decide: Decide, *items: Item) -> AsyncIterator[Memories]:
             if item.get("who") == "explicit":
                 await memories.add(scope_of(item), [item["former"]])
             else:
-                await said(item, "former")
+                await say(item, "former")
         clock.now += DAY
         for item in items:
-            await said(item, "new", role="tool" if item.get("who") == "tool" else "user")
+            await say(item, "new", role="tool" if item.get("who") == "tool" else "user")
         yield memories
 
 
@@ -163,5 +163,5 @@ async def test_the_prune_judges_each_linked_memory_by_itself() -> None:
         memories.clock.now += 20 * DAY  # pyright: ignore[reportAttributeAccessIssue] ours
         pruned = await memories.prune()
         assert (pruned.deleted, pruned.extended) == (1, 1)
-        [left] = (await memories.list(scope)).memories
-        assert (left.id, left.links) == (hit.memory.id, ())
+        [memory] = (await memories.list(scope)).memories
+        assert (memory.id, memory.links) == (hit.memory.id, ())

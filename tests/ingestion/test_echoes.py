@@ -53,7 +53,7 @@ def remembered(text: str) -> Memory:
     return to_memory(Fact(text), now=datetime(2026, 5, 6, tzinfo=UTC), id=text)
 
 
-def left(*messages: Message, known: Collection[str] = (OSLO, TEA, NO_MEAT)) -> list[str]:
+def news_of(*messages: Message, known: Collection[str] = (OSLO, TEA, NO_MEAT)) -> list[str]:
     """Return the texts that remain of messages."""
     memories = [remembered(text) for text in (NAME, *known)]
     return [message.text for message in mask_recalled(messages, memories) if message.text]
@@ -65,26 +65,26 @@ def test_most_natural_echoes_are_not_learnt_and_no_news_is_lost(recalled: bool) 
     news is lost.
     """
 
-    def learnt(said: str, known: str, role: Any = "agent") -> list[str]:
-        recall = [Message(text="", role="tool", recalled=(known,))] if recalled else []
-        return left(*recall, Message(text=said, role=role), known=[known])
+    def learnt(text: str, fact: str, role: Any = "agent") -> list[str]:
+        recall = [Message(text="", role="tool", recalled=(fact,))] if recalled else []
+        return news_of(*recall, Message(text=text, role=role), known=[fact])
 
-    again = [said for item in ITEMS for said in item["echoes"] if learnt(said, item["known"])]
+    again = [text for item in ITEMS for text in item["echoes"] if learnt(text, item["known"])]
     assert len(again) <= 4, again
     for item in ITEMS:
-        for said in item["news"]:
-            assert learnt(said, item["known"]) == learnt(said, item["known"], "tool") == [said]
+        for text in item["news"]:
+            assert learnt(text, item["known"]) == learnt(text, item["known"], "tool") == [text]
 
 
 @pytest.mark.parametrize("frame", FRAMES)
-@pytest.mark.parametrize("said", ECHOES)
-def test_whatever_is_said_around_an_echo_it_stays_one(said: str, frame: str) -> None:
+@pytest.mark.parametrize("sentence", ECHOES)
+def test_whatever_is_said_around_an_echo_it_stays_one(sentence: str, frame: str) -> None:
     """Greetings, dates of the memory, labels and marks around an echo are no news."""
-    assert left(agent(frame.format(said))) == []
+    assert news_of(agent(frame.format(sentence))) == []
 
 
 @pytest.mark.parametrize(
-    "said",
+    "sentence",
     [
         "You live in Bergen with two cats.",
         "You live in Oslo with three cats.",
@@ -101,13 +101,13 @@ def test_whatever_is_said_around_an_echo_it_stays_one(said: str, frame: str) -> 
         "The deployment failed because the disk was full.",
     ],
 )
-def test_what_says_something_else_of_the_same_is_news(said: str) -> None:
+def test_what_says_something_else_of_the_same_is_news(sentence: str) -> None:
     """A sentence with another name, number, person, denial or end is never an echo."""
-    assert left(agent(said)) == [said]
+    assert news_of(agent(sentence)) == [sentence]
 
 
 @pytest.mark.parametrize(
-    ("said", "known"),
+    ("sentence", "known"),
     [
         (
             "You told me in May 2026 that you live in Oslo with two cats.",
@@ -123,16 +123,16 @@ def test_what_says_something_else_of_the_same_is_news(said: str) -> None:
         ),
     ],
 )
-def test_a_rare_word_elsewhere_hides_no_echo(said: str, known: Collection[str]) -> None:
+def test_a_rare_word_elsewhere_hides_no_echo(sentence: str, known: Collection[str]) -> None:
     """A word that an echo adds does not hide its source, however rare the word is."""
-    assert left(agent(said), known=known) == []
+    assert news_of(agent(sentence), known=known) == []
 
 
 def test_news_and_echoes_of_one_message_are_told_apart() -> None:
     """A message is judged by sentence, and one sentence may echo two memories."""
     both = "You live in Oslo with two cats, and your favourite tea is Darjeeling First Flush."
-    said = f"{both} The vet can see them on 3 May. You don't eat meat."
-    assert left(agent(said)) == ["The vet can see them on 3 May."]
+    text = f"{both} The vet can see them on 3 May. You don't eat meat."
+    assert news_of(agent(text)) == ["The vet can see them on 3 May."]
 
 
 def test_a_memory_tools_answer_goes_whole() -> None:
@@ -140,7 +140,7 @@ def test_a_memory_tools_answer_goes_whole() -> None:
     answer = Message(
         text='{"memories": ["x"]}', role="tool", recalled=("Grandma's parrot is called Rico.", TEA)
     )
-    assert left(answer, agent("Grandma's parrot is called Rico. Shall I call her?")) == [
+    assert news_of(answer, agent("Grandma's parrot is called Rico. Shall I call her?")) == [
         "Shall I call her?"
     ]
 
@@ -150,10 +150,10 @@ def test_what_the_user_says_always_counts() -> None:
     again.
     """
     user, recalled = Message(text=TEA), agent("ok then", recalled=(TEA,))
-    assert left(user) == [TEA]
-    assert left(user, recalled) == [TEA, "ok then"]
-    assert left(recalled, user) == ["ok then", TEA]
-    assert left(replace(user, recalled=(TEA,))) == [TEA]
+    assert news_of(user) == [TEA]
+    assert news_of(user, recalled) == [TEA, "ok then"]
+    assert news_of(recalled, user) == ["ok then", TEA]
+    assert news_of(replace(user, recalled=(TEA,))) == [TEA]
 
 
 def test_an_injected_block_leaves_the_users_text() -> None:
@@ -162,39 +162,41 @@ def test_an_injected_block_leaves_the_users_text() -> None:
     """
     block = "<PAST_CONVERSATIONS>\n- likes rain\n- Uncle Bob sold his boat.\n</PAST_CONVERSATIONS>"
     user = Message(text=f"{block}\nWhat should I pack? My trip is to Rome.", recalled=(block,))
-    assert left(user, agent("Uncle Bob sold his boat!")) == [
+    assert news_of(user, agent("Uncle Bob sold his boat!")) == [
         "What should I pack? My trip is to Rome."
     ]
-    assert left(Message(text="I like tea and rain", recalled=("tea",))) == ["I like tea and rain"]
+    assert news_of(Message(text="I like tea and rain", recalled=("tea",))) == [
+        "I like tea and rain"
+    ]
 
 
 def test_blanks_beside_an_injected_block_cost_no_time() -> None:
     """Finding an injected block takes time linear in the text."""
     text = f"rain\n{' ' * 200_000}x\nWhat should I pack?"
     began = time.process_time()
-    left(Message(text=text, recalled=("rain\n\nand boats",)))
+    news_of(Message(text=text, recalled=("rain\n\nand boats",)))
     assert time.process_time() - began < 10
 
 
 def test_echoes_in_scripts_without_spaces_are_masked() -> None:
     """An echo is recognized in a script that ends sentences without a space."""
-    known = "用户最喜欢的茶是龙井。"
-    assert left(agent(f"{known}我给你订了机票。"), known=[known]) == ["我给你订了机票。"]
+    fact = "用户最喜欢的茶是龙井。"
+    assert news_of(agent(f"{fact}我给你订了机票。"), known=[fact]) == ["我给你订了机票。"]
 
 
 def test_the_work_is_linear_when_every_sentence_is_another_one() -> None:
     """Eight times as many different sentences take at most thirty times as long."""
 
     def seconds(count: int) -> float:
-        known = [
+        facts = [
             remembered(f"The user visited town{n % 97} in {n} with {n % 89} friends.")
             for n in range(count)
         ]
-        said = " ".join(
+        text = " ".join(
             f"You visited town{n % 89} in {n} with {n % 97} friends." for n in range(count)
         )
         begin = time.process_time()
-        mask_recalled([agent(said)], known)
+        mask_recalled([agent(text)], facts)
         return time.process_time() - begin
 
     seconds(50)
@@ -214,13 +216,13 @@ RECITED = [f"No problem, Grace: {text.replace('The user', 'You')[:-1]}, right?" 
 NEWS = "Your hotel in Quito burnt down."
 
 
-@pytest.mark.parametrize("said", [["\n".join((*RECITED, NEWS))], [*RECITED, NEWS]], ids=len)
-async def test_what_is_recited_is_not_learnt_again(store_uri: str, said: list[str]) -> None:
+@pytest.mark.parametrize("turns", [["\n".join((*RECITED, NEWS))], [*RECITED, NEWS]], ids=len)
+async def test_what_is_recited_is_not_learnt_again(store_uri: str, turns: list[str]) -> None:
     """An agent that recites most of the memories at once teaches only the news beside them."""
     llm = ScriptedLlm(lambda _: {"facts": [], "decisions": [], "summary": ""})
     async with opened(store_uri, llm=llm) as memories:
         await memories.add(SCOPE, ["The user's name is Grace Hopper.", *VISITS])
-        messages = [agent(text, event_id=f"a{number}") for number, text in enumerate(said)]
+        messages = [agent(text, event_id=f"a{number}") for number, text in enumerate(turns)]
         await memories.remember(SCOPE, [Message(text="Well?", event_id="u"), *messages], "s1")
         assert await memories.work(until_idle=True)
     prompts = "\n".join(llm.prompts)

@@ -91,9 +91,9 @@ def test_secrets_are_masked_wherever_a_fact_carries_text() -> None:
     text, safe = "the word is hunter2", "the word is [secret]"
     texts = ("text", "subject", "attribute")
     fields: Any = {**dict.fromkeys(texts, text), **dict.fromkeys(("topics", "tags"), (text,))}
-    kept = checked(Fact(**fields, metadata={text: [{"b": text}]}))
-    assert {getattr(kept, name) for name in texts} == {safe}
-    assert (kept.topics, kept.tags, kept.metadata) == ((safe,), (safe,), {safe: [{"b": safe}]})
+    fact = checked(Fact(**fields, metadata={text: [{"b": text}]}))
+    assert {getattr(fact, name) for name in texts} == {safe}
+    assert (fact.topics, fact.tags, fact.metadata) == ((safe,), (safe,), {safe: [{"b": safe}]})
     changed = after(memory(), content=text, metadata={"a": text})
     assert (changed.content, changed.metadata) == (safe, {"a": safe})
 
@@ -101,17 +101,17 @@ def test_secrets_are_masked_wherever_a_fact_carries_text() -> None:
 def test_a_secret_named_by_its_metadata_key_is_masked() -> None:
     """A secret that only its key gives away is masked in metadata."""
     values = {"db": {"password": "correct-horse"}, "token_count": "12345678", "say": 'a "word"'}
-    kept = checked_fact(Fact("x", metadata=values), max_bytes=999, redact=redact).metadata
-    assert kept == {**values, "db": {"password": "[secret: password]"}}
+    metadata = checked_fact(Fact("x", metadata=values), max_bytes=999, redact=redact).metadata
+    assert metadata == {**values, "db": {"password": "[secret: password]"}}
 
 
 def test_labels_are_kept_once_in_their_order_and_times_in_utc() -> None:
     """A label given twice is kept once, in its first place, and times are kept in UTC."""
     oslo = datetime(2026, 1, 1, 1, tzinfo=timezone(timedelta(hours=1)))
-    kept = checked(Fact("x", topics=("b", "a", "b"), happened_at=oslo))
-    assert kept.topics == ("b", "a")
-    assert kept.happened_at is not None
-    assert kept.happened_at.isoformat() == "2026-01-01T00:00:00+00:00"
+    fact = checked(Fact("x", topics=("b", "a", "b"), happened_at=oslo))
+    assert fact.topics == ("b", "a")
+    assert fact.happened_at is not None
+    assert fact.happened_at.isoformat() == "2026-01-01T00:00:00+00:00"
 
 
 # -- edits --

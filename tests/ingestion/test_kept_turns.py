@@ -26,8 +26,8 @@ TEAS = ("oolong", "sencha", "matcha")
 
 def extracted(prompt: str) -> Mapping[str, Any]:
     """Extract the favourite tea, and nothing else."""
-    said = prompt.rpartition("<transcript>")[2]
-    tea = next((tea for tea in TEAS if tea in said), None)
+    transcript = prompt.rpartition("<transcript>")[2]
+    tea = next((tea for tea in TEAS if tea in transcript), None)
     if tea is None:
         return {"facts": []}
     slot = {"subject": "Ada", "attribute": "favourite tea"}
@@ -59,7 +59,7 @@ async def say(
     await memories.work(until_idle=True)
 
 
-async def kept(memories: Memories) -> list[str]:
+async def turns(memories: Memories) -> list[str]:
     page = await memories.list(ADA, filter=Filter(superseded="source"), order="oldest")
     return [turn.content for turn in page.memories]
 
@@ -73,7 +73,7 @@ async def test_turn_is_no_memory_of_its_own_in_lists_and_counts(store_uri):
     async with opened(store_uri) as memories:
         await say(memories, "s1", TURN)
         assert await listed(memories) == [FACT]
-        assert await kept(memories) == [TURN]
+        assert await turns(memories) == [TURN]
         assert (await memories.stats(ADA)).visible == 1
         assert (await memories.facets(ADA)).total == 1
         [fact] = (await memories.list(ADA)).memories
@@ -153,7 +153,7 @@ async def test_turns_are_kept_only_where_they_may_be(store_uri, role, options, f
     """
     async with opened(store_uri, **options) as memories:
         await say(memories, "s1", TURN, role=role)
-        assert (await listed(memories), await kept(memories)) == (facts, [])
+        assert (await listed(memories), await turns(memories)) == (facts, [])
 
 
 async def test_forgetting_a_fact_forgets_its_turns(store_uri):
@@ -165,9 +165,9 @@ async def test_forgetting_a_fact_forgets_its_turns(store_uri):
         erased = await memories.forget(ADA, ids=[fact.id], dry_run=True)
         assert len(erased) == 3
         await memories.forget(ADA, ids=[fact.id])
-        assert await kept(memories) == [BICYCLE]
+        assert await turns(memories) == [BICYCLE]
         await say(memories, "s1", TURN)
-        assert (await listed(memories), await kept(memories)) == (
+        assert (await listed(memories), await turns(memories)) == (
             [],
             [BICYCLE],
         )
@@ -185,7 +185,7 @@ async def test_forgetting_a_turn_or_session_takes_both(store_uri, by):
         ).memories
         target: dict[str, Any] = {"ids": [turn.id]} if by == "turn" else {"session_id": "s1"}
         await memories.forget(ADA, **target)
-        assert (await listed(memories), await kept(memories)) == (["Ada rows at dawn."], [BICYCLE])
+        assert (await listed(memories), await turns(memories)) == (["Ada rows at dawn."], [BICYCLE])
 
 
 async def test_turn_lives_as_long_as_its_fact(store_uri):
@@ -196,12 +196,12 @@ async def test_turn_lives_as_long_as_its_fact(store_uri):
         await say(memories, "s2", BICYCLE)
         clock.now += timedelta(days=20)
         await memories.prune()
-        assert await kept(memories) == [TURN]
+        assert await turns(memories) == [TURN]
         [fact] = (await memories.list(ADA)).memories
         await memories.pin(ADA, fact.id)
         clock.now += timedelta(days=20)
         await memories.prune()
-        assert await kept(memories) == [TURN]
+        assert await turns(memories) == [TURN]
         [hit] = await memories.recall(ADA, "favourite tea")
         assert [turn.content for turn in hit.sources] == [TURN]
 
@@ -214,7 +214,7 @@ async def test_said_again_renews_the_turn_with_its_fact(store_uri):
         clock.now += timedelta(days=10)
         await say(memories, "s2", "Still oolong for me.")
         clock.now += timedelta(days=10)
-        assert await kept(memories) == [TURN, "Still oolong for me."]
+        assert await turns(memories) == [TURN, "Still oolong for me."]
 
 
 async def test_budget_takes_the_passage_that_fits_the_question(store_uri):

@@ -13,9 +13,9 @@ from kagent_memory.errors import ModelUnavailable
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact
 
-from .ground import SCOPE, contents, opened, said
+from .ground import SCOPE, a_message, contents, opened
 
-SONG = said("Grace sings.", "e1")
+SONG = a_message("Grace sings.", "e1")
 LEASE = "kagent_memory.ingestion.worker.LEASE_SECONDS"
 HELD_SECONDS = 1.0
 
@@ -48,11 +48,11 @@ async def test_a_held_up_worker_keeps_its_job_in_the_end(
     async def work() -> int:
         async with opened(store_uri, llm=False, summary=Slow(blocks=True)) as memories:
             async with asyncio.timeout(60):
-                done = 0
+                count = 0
                 while await memories.jobs():
-                    done += await memories.work(until_idle=True)
+                    count += await memories.work(until_idle=True)
                     await asyncio.sleep(0.05)
-            return done
+            return count
 
     async with opened(store_uri, llm=False, summary=Slow(blocks=True)) as memories:
         await memories.remember(SCOPE, [SONG], "s")

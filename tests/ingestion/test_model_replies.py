@@ -15,9 +15,12 @@ from kagent_memory.memories import Memories
 from kagent_memory.records import Fact
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 
-from .ground import SCOPE, Replying, contents, opened, raised, said, stated, taken_in
+from .ground import SCOPE, Replying, a_message, contents, opened, raised, stated, taken_in
 
-TALK = [said("Zoe arrives on Friday with her dog Bruno.", "e1"), said("Noted.", "e2", "agent")]
+TALK = [
+    a_message("Zoe arrives on Friday with her dog Bruno.", "e1"),
+    a_message("Noted.", "e2", "agent"),
+]
 
 
 async def worked_off(memories: Memories, clock: FrozenClock, rounds: int = 8) -> None:
@@ -43,8 +46,8 @@ async def test_an_unreadable_reply_ends_as_a_dead_letter(
     clock, llm = FrozenClock(), Replying(reply)
     async with opened(llm=llm, clock=clock) as memories:
         await taken_in(memories, TALK)
-        (waiting,) = await memories.jobs()
-        assert (waiting.state, waiting.failures) == ("queued", 1)
+        (job,) = await memories.jobs()
+        assert (job.state, job.failures) == ("queued", 1)
         assert not await memories.drain(0)
         await worked_off(memories, clock)
         (dead,) = await memories.jobs()
@@ -88,7 +91,8 @@ async def test_an_answer_is_read_however_it_is_wrapped(
 async def test_an_answer_that_is_cut_off_is_asked_for_in_parts(store_uri: str):
     """An answer that is cut off is asked for in parts until it is whole."""
     turns = [
-        said(f"Fact: Shelf {number} holds box {number * 7}.", f"e{number}") for number in range(24)
+        a_message(f"Fact: Shelf {number} holds box {number * 7}.", f"e{number}")
+        for number in range(24)
     ]
 
     def short_of_breath(prompt: str) -> str:

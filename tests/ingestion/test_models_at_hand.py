@@ -17,7 +17,7 @@ from kagent_memory.records import Scope
 from kagent_memory.settings import MemorySettings
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 
-from .ground import SCOPE, contents, opened, said, stated, taken_in
+from .ground import SCOPE, a_message, contents, opened, stated, taken_in
 
 
 def model(name: str = "gpt") -> ScriptedLlm:
@@ -25,7 +25,7 @@ def model(name: str = "gpt") -> ScriptedLlm:
 
 
 def fact(whose: str, number: int = 0) -> Any:
-    return said(f"Fact: {whose} keeps locker {number}.", f"{whose}-{number}")
+    return a_message(f"Fact: {whose} keeps locker {number}.", f"{whose}-{number}")
 
 
 def heard(llm: ScriptedLlm) -> str:
@@ -50,8 +50,8 @@ async def test_each_tenants_session_has_its_own_model(store_uri: str):
         for round in range(2):
             ends: dict[str, Any] = {"save": not round, "end_after_minutes": 0}
             for scope, llm in zip(TENANTS, models, strict=True):
-                said = [fact(scope.tenant, round)]
-                await memories.remember(scope, said, f"s{round}", llm=llm, **ends)
+                messages = [fact(scope.tenant, round)]
+                await memories.remember(scope, messages, f"s{round}", llm=llm, **ends)
         while await memories.work(until_idle=True):
             pass
         for scope, llm in zip(TENANTS, models, strict=True):
@@ -76,9 +76,9 @@ async def test_after_a_restart_a_session_waits_for_its_model(
         assert "theirs" not in heard(ours)
         assert caplog.text.count("stays queued for another worker") == 1
         assert not await restarted.drain(0)
-        [waiting] = await restarted.jobs(scope=theirs)
-        assert (waiting.state, waiting.attempts, waiting.failures) == ("queued", 0, 0)
-        assert "'gpt'" in waiting.error
+        [job] = await restarted.jobs(scope=theirs)
+        assert (job.state, job.attempts, job.failures) == ("queued", 0, 0)
+        assert "'gpt'" in job.error
         await restarted.remember(theirs, [fact("theirs", 2)], "s2", llm=other)
         clock.advance(minutes=2)
         assert await restarted.work(until_idle=True) >= 2

@@ -16,9 +16,9 @@ from kagent_memory.memories import Memories
 from kagent_memory.models.failures import transient
 from kagent_memory.testing import FrozenClock, HashEmbedder
 
-from .ground import SCOPE, Replying, contents, opened, raised, said, stated, taken_in
+from .ground import SCOPE, Replying, a_message, contents, opened, raised, stated, taken_in
 
-FACT = [said("Fact: The spare key is with Grace.", "e1")]
+FACT = [a_message("Fact: The spare key is with Grace.", "e1")]
 
 
 class Status(Exception):

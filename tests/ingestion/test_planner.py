@@ -108,8 +108,10 @@ async def test_one_job_replaces_a_few_memories_and_adds_the_rest(visible, most):
     old = [row(f"Owns a bicycle number {number}.", days=9) for number in range(12)]
     new = [row(f"Sold something, case {number}.") for number in range(12)]
     answer = [{"fact": f"F{n}", "memory": f"M{n}", "action": "SUPERSEDE"} for n in range(1, 13)]
-    near = {number: [(memory, 0.9)] for number, memory in enumerate(old)}
-    result = await plan(new, near, llm=scripted({"decisions": answer}), visible=visible, now=NOW)
+    neighbours = {number: [(memory, 0.9)] for number, memory in enumerate(old)}
+    result = await plan(
+        new, neighbours, llm=scripted({"decisions": answer}), visible=visible, now=NOW
+    )
     assert sum(change.kind == "supersede" for change in result.changes) == most
     assert sum(change.kind == "add" for change in result.changes) == 12
     assert result.replaceable == most - 12
@@ -135,8 +137,8 @@ async def test_facts_with_neighbours_are_one_call():
     llm = scripted({"decisions": [{"fact": "F2", "action": "NOOP", "memory": "M2"}]})
     old = [row(f"Owns a bicycle number {number}.", days=9) for number in range(50)]
     new = [row(f"Has a bicycle number {number}.") for number in range(50)]
-    near = {number: [(memory, 0.9)] for number, memory in enumerate(old)}
-    result = await plan(new, near, llm=llm, now=NOW)
+    neighbours = {number: [(memory, 0.9)] for number, memory in enumerate(old)}
+    result = await plan(new, neighbours, llm=llm, now=NOW)
     await plan(new, {}, llm=llm, now=NOW)
     assert len(llm.prompts) == 1
     assert [change.memory.id for change in result.changes if change.kind == "link"] == [old[1].id]
@@ -153,8 +155,8 @@ async def test_an_exact_duplicate_reinforces_and_asks_no_model():
 async def test_two_values_of_a_slot_in_one_batch_follow_each_other():
     """Each value of a slot in a job supersedes the one before."""
     old, first, second = (row(f"Lives in {city}.", **CITY) for city in ("Oslo", "Lima", "Kyoto"))
-    near = {0: [(old, 0.9)], 1: [(old, 0.9)]}
-    changes = (await plan([first, second], near, now=NOW)).changes
+    neighbours = {0: [(old, 0.9)], 1: [(old, 0.9)]}
+    changes = (await plan([first, second], neighbours, now=NOW)).changes
     assert [(change.kind, change.memory.id, change.memory.superseded_by) for change in changes] == [
         ("add", first.id, None),
         ("supersede", old.id, first.id),
@@ -238,8 +240,8 @@ def test_a_slot_is_compared_without_regard_to_spelling():
 
 async def merged(rows, answer, cosine=0.9):
     """Return the result of a model's answer about a memory and a similar older one."""
-    near = {number: [(row, cosine)] for number, row in enumerate(rows[::-1])}
-    return (await plan_merges(rows, near, scripted(answer), now=NOW)).changes
+    neighbours = {number: [(row, cosine)] for number, row in enumerate(rows[::-1])}
+    return (await plan_merges(rows, neighbours, scripted(answer), now=NOW)).changes
 
 
 def uniting(text, **more):
@@ -283,11 +285,11 @@ async def test_what_is_of_another_kind_or_not_alike_stays_alone(other):
 async def test_a_memory_is_united_once():
     """Only the first of several memories that a model merges with the same one is merged."""
     rows = [row(f"{word} tea is liked") for word in ("some", "more", "any")]
-    near = {1: [(rows[0], 0.9)], 2: [(rows[0], 0.95)]}
+    neighbours = {1: [(rows[0], 0.9)], 2: [(rows[0], 0.95)]}
     decisions = [
         {"fact": f"F{number}", "action": "UPDATE", "memory": f"M{number - 1}", "text": text}
         for number, text in ((2, "some more tea is liked"), (3, "some any tea is liked"))
     ]
-    plan = await plan_merges(rows, near, scripted({"decisions": decisions}), now=NOW)
+    plan = await plan_merges(rows, neighbours, scripted({"decisions": decisions}), now=NOW)
     contents = [change.memory.content for change in plan.changes if change.kind == "update"]
     assert contents == ["some more tea is liked"]

@@ -49,8 +49,13 @@ async def test_the_store_goes_over_as_a_whole(store_uri):
         await Memories.open(store_uri, embedding=Embedding(NEW, 48))
     counts: list[int] = []
     async with opened(store_uri, batch_size=4) as memories:
-        done = await memories.reembed(Embedding(NEW, 48), progress=counts.append)
-        assert (done.embedding, done.dimensions, done.memories, done.dropped) == (NEW, 48, 21, ())
+        result = await memories.reembed(Embedding(NEW, 48), progress=counts.append)
+        assert (result.embedding, result.dimensions, result.memories, result.dropped) == (
+            NEW,
+            48,
+            21,
+            (),
+        )
         assert (counts, counts[-1]) == (sorted(counts), 21)
         assert await states(memories) == {OLD: "retired", NEW: "current"}
     async with opened(store_uri, embedding=Embedding(NEW, 48)) as memories:
@@ -69,10 +74,10 @@ async def test_a_reembedding_goes_on_with_the_rest_alone(store_uri):
         with pytest.raises(ModelUnavailable):
             await memories.reembed(first)
         assert await states(memories) == {OLD: "current", NEW: "filling"}
-        left = await lacking(memories, ADA, NEW) + await lacking(memories, BEN, NEW)
-        assert 0 < left < 21
+        rest = await lacking(memories, ADA, NEW) + await lacking(memories, BEN, NEW)
+        assert 0 < rest < 21
         second = Embedding(NEW)
-        assert (await memories.reembed(second)).memories == left
+        assert (await memories.reembed(second)).memories == rest
         assert not {*second.documents} & {*first.documents[:8]}
         third = Embedding(NEW)
         assert (await memories.reembed(third)).memories == 0

@@ -15,20 +15,25 @@ from kagent_memory.memories import Memories
 from kagent_memory.records import Fact
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 
-from .ground import SCOPE, Embedding, contents, opened, said, stated, taken_in
+from .ground import SCOPE, Embedding, a_message, contents, opened, stated, taken_in
 
 
 async def test_a_session_is_taken_in_once_however_often_it_comes(store_uri: str):
     """A session is queued and then taken in once however often it comes."""
     llm = ScriptedLlm(stated)
     async with opened(store_uri, llm=llm, embedding=HashEmbedder(), worker=True) as memories:
-        session = [said("Fact: The spare key is with Grace.", "e1"), said("Noted.", "e2", "agent")]
+        session = [
+            a_message("Fact: The spare key is with Grace.", "e1"),
+            a_message("Noted.", "e2", "agent"),
+        ]
         assert await memories.remember(SCOPE, session, "s1")
         assert await memories.drain(60)
         assert await contents(memories) == ["The spare key is with Grace."]
         calls = len(llm.prompts)
         assert await memories.remember(SCOPE, session, "s1") is None
-        await memories.remember(SCOPE, [*session, said("Fact: The cat is called Mog.", "e3")], "s1")
+        await memories.remember(
+            SCOPE, [*session, a_message("Fact: The cat is called Mog.", "e3")], "s1"
+        )
         assert await memories.drain(60)
         both = ["The cat is called Mog.", "The spare key is with Grace."]
         assert await contents(memories) == both
@@ -46,18 +51,27 @@ async def test_no_secret_reaches_model_embedder_queue_database_or_log(
     llm, embedder = ScriptedLlm(stated), Embedding()
     with caplog.at_level(logging.DEBUG, "kagent_memory"):
         async with opened(store_uri, llm=llm, embedding=embedder) as memories:
-            await memories.remember(SCOPE, [said(text, "e1")], "s1")
+            await memories.remember(SCOPE, [a_message(text, "e1")], "s1")
             queued = str(await memories.jobs())
             await memories.add(SCOPE, [Fact(text, metadata={"note": text})])
             await memories.work(until_idle=True)
             await memories.recall(SCOPE, text)
-            kept = [f"{m.content} {m.metadata}" for m in (await memories.list(SCOPE)).memories]
+            memories_text = [
+                f"{m.content} {m.metadata}" for m in (await memories.list(SCOPE)).memories
+            ]
     assert embedder.queries
-    assert kept
-    assert all("[secret:" in text for text in kept)
-    seen = [*llm.prompts, *embedder.documents, *embedder.queries, *kept, queued, caplog.text]
-    seen += [file.read_bytes().decode("latin-1") for file in tmp_path.glob("memory.db*")]
-    assert not [secret for secret in SECRETS for text in seen if secret in text]
+    assert memories_text
+    assert all("[secret:" in text for text in memories_text)
+    outputs = [
+        *llm.prompts,
+        *embedder.documents,
+        *embedder.queries,
+        *memories_text,
+        queued,
+        caplog.text,
+    ]
+    outputs += [file.read_bytes().decode("latin-1") for file in tmp_path.glob("memory.db*")]
+    assert not [secret for secret in SECRETS for text in outputs if secret in text]
 
 
 async def test_a_tail_is_taken_in_after_its_inactivity(store_uri: str):
@@ -65,7 +79,7 @@ async def test_a_tail_is_taken_in_after_its_inactivity(store_uri: str):
     clock = FrozenClock()
     async with opened(store_uri, llm=False, clock=clock) as memories:
         for number in range(3):
-            tail = [said(f"Tail {turn}.", f"e{turn}") for turn in range(number + 1)]
+            tail = [a_message(f"Tail {turn}.", f"e{turn}") for turn in range(number + 1)]
             await memories.remember(SCOPE, tail, "s1", save=False, end_after_minutes=15)
             clock.advance(minutes=10)
         await memories.work(until_idle=True)
@@ -87,9 +101,9 @@ async def test_a_session_has_one_summary_of_all_of_it(store_uri: str):
         return {**stated(prompt), "summary": summary}
 
     async with opened(store_uri, llm=ScriptedLlm(summed_up)) as memories:
-        await taken_in(memories, [said("Fact: The trip goes to Lisbon.", "e1")])
+        await taken_in(memories, [a_message("Fact: The trip goes to Lisbon.", "e1")])
         for number in (2, 3):
-            late = [said(f"Fact: Day {number} is free.", f"e{number}")]
+            late = [a_message(f"Fact: Day {number} is free.", f"e{number}")]
             await memories.remember(SCOPE, late, "s1", save=False, end_after_minutes=15)
             await memories.end_session(SCOPE, "s1")
             await memories.work(until_idle=True)
@@ -104,7 +118,7 @@ async def test_long_turns_are_split_and_unfit_facts_are_left_out(
     """A turn too long is split without loss, and facts that cannot be stored are left out."""
     long = " ".join(f"Sentence number {number} of a long turn." for number in range(2000))
     async with opened(store_uri, llm=False, max_content_bytes=4096) as memories:
-        await taken_in(memories, [said(long, "e1")])
+        await taken_in(memories, [a_message(long, "e1")])
         stored = (await memories.list(SCOPE, order="oldest", limit=1000)).memories
         assert max(len(memory.content.encode()) for memory in stored) <= 4096
         in_order = sorted(stored, key=lambda memory: memory.position or 0)
@@ -117,7 +131,7 @@ async def test_long_turns_are_split_and_unfit_facts_are_left_out(
             return [*map(Fact, texts), Fact("Odd.", importance=7)]
 
     async with opened(store_uri, summary=Careless()) as memories:
-        await taken_in(memories, [said("Anything at all.", "e2")], "s2")
+        await taken_in(memories, [a_message("Anything at all.", "e2")], "s2")
         [memory] = (await memories.list(SCOPE)).memories
         fields = (memory.content, memory.event_ids, memory.session_id)
         assert fields == ("A good one.", ("e2",), "s2")
@@ -128,7 +142,7 @@ async def test_a_turn_that_no_database_keeps_as_it_is_loses_no_session(store_uri
     """Characters that no database can store are replaced, and the session is learned."""
     async with opened(store_uri, llm=False, worker=True) as memories:
         await memories.remember(
-            SCOPE, [said("nul \0 here", "e1"), said("half \ud83d pair 😀", "e2")], "s1"
+            SCOPE, [a_message("nul \0 here", "e1"), a_message("half \ud83d pair 😀", "e2")], "s1"
         )
         assert await memories.drain(60)
         assert await contents(memories) == ["half \ufffd pair 😀", "nul \ufffd here"]
@@ -137,22 +151,22 @@ async def test_a_turn_that_no_database_keeps_as_it_is_loses_no_session(store_uri
 async def test_a_wish_that_cannot_be_holds_no_session_up(store_uri: str):
     """A model's text that equals an expired memory does not block a session."""
     clock = FrozenClock()
-    gone, there = "The user likes tea with honey and milk.", "The user likes tea."
+    expired, current = "The user likes tea with honey and milk.", "The user likes tea."
     new = "The user likes tea with milk, and with honey too."
 
     def wishing(prompt: str) -> Any:
         return {
             **stated(prompt),
-            "decisions": [{"fact": "F1", "action": "UPDATE", "memory": "M1", "text": gone}],
+            "decisions": [{"fact": "F1", "action": "UPDATE", "memory": "M1", "text": expired}],
         }
 
     llm = ScriptedLlm(wishing)
     async with opened(store_uri, llm=llm, clock=clock) as memories:
-        await memories.add(SCOPE, [Fact(gone, ttl_days=1)])
+        await memories.add(SCOPE, [Fact(expired, ttl_days=1)])
         clock.advance(days=2)
-        await memories.add(SCOPE, [there])
-        assert await taken_in(memories, [said(f"Fact: {new}", "e1")]) == 1
-        assert await contents(memories) == sorted([there, new])
+        await memories.add(SCOPE, [current])
+        assert await taken_in(memories, [a_message(f"Fact: {new}", "e1")]) == 1
+        assert await contents(memories) == sorted([current, new])
         assert len(llm.prompts) == 2
 
 
@@ -167,7 +181,7 @@ async def test_drain_and_close_wait_within_a_bound(store_uri: str, monkeypatch: 
             await asyncio.sleep(600)
 
     memories = await Memories.open(store_uri, llm=Hanging(), prune_every_hours=0)
-    await memories.remember(SCOPE, [said("Fact: Heard at last.", "e1")], "s1")
+    await memories.remember(SCOPE, [a_message("Fact: Heard at last.", "e1")], "s1")
     assert not await memories.drain(0.3)
     await asyncio.wait_for(memories.close(), 60)
     async with opened(store_uri, llm=ScriptedLlm(stated), worker=True) as restarted:

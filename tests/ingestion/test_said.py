@@ -53,8 +53,8 @@ async def test_values_are_valid_one_after_the_other(store_uri: str, slots: bool,
     )
     async with opened(store_uri, **options) as memories:
         for day in order:
-            said = Message(text=texts[day], event_id=f"e{day}", at=now - timedelta(days=9 - day))
-            await taken_in(memories, [said], f"s{day}")
+            message = Message(text=texts[day], event_id=f"e{day}", at=now - timedelta(days=9 - day))
+            await taken_in(memories, [message], f"s{day}")
         page = await memories.list(SCOPE, filter=Filter(superseded=True))
         since = {value.content: value.valid_from or value.said_at for value in page.memories}
         values = sorted(page.memories, key=lambda value: since[value.content] or now)

@@ -20,7 +20,7 @@ from kagent_memory.testing import ScriptedLlm
 NOW = datetime(2024, 5, 8, 12, 0, tzinfo=UTC)
 
 
-def said(text: str, *, event="e1", minutes=0, **more: Any) -> Message:
+def a_message(text: str, *, event="e1", minutes=0, **more: Any) -> Message:
     return Message(text=text, event_id=event, at=NOW + timedelta(minutes=minutes), **more)
 
 
@@ -50,7 +50,7 @@ async def test_a_fact_keeps_its_type_topics_time_slot_and_sources():
             **slot,
         }
     )
-    messages = said("hi"), said("I moved to Oslo yesterday", event="e2", author="Ada")
+    messages = a_message("hi"), a_message("I moved to Oslo yesterday", event="e2", author="Ada")
     assert await facts_of(llm, *messages) == [
         Fact(
             "Ada moved to Oslo.",
@@ -72,14 +72,16 @@ async def test_items_of_unknown_type_or_without_text_are_dropped(
     those beside it are kept.
     """
     unfit = [{"text": "Ada", "type": "opinion"}, {"text": "  "}, {"text": None}, 7, None, ["x"]]
-    facts = await facts_of(answering(*unfit, {"text": "kept", "type": " Episodic "}), said("x"))
+    facts = await facts_of(
+        answering(*unfit, {"text": "kept", "type": " Episodic "}), a_message("x")
+    )
     assert [fact.text for fact in facts] == ["kept"]
     assert "Left out 5 of a model's facts" in caplog.text
     assert "Ada" not in caplog.text
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "kept"),
+    ("name", "value", "expected"),
     [
         ("importance", 5, 1.0),
         ("importance", -1, 0.0),
@@ -97,20 +99,20 @@ async def test_items_of_unknown_type_or_without_text_are_dropped(
         *(("attribute", odd, None) for odd in ("", "compaction:1.0")),
     ],
 )
-async def test_what_a_model_says_is_brought_into_its_bounds(name, value, kept):
+async def test_what_a_model_says_is_brought_into_its_bounds(name, value, expected):
     """Importance becomes a number from 0 to 1, by default 0.5; an impossible time becomes the time
     of the statement; an incomplete, reserved or long slot is left out.
     """
     item = {"text": "x", "subject": "user", "attribute": "city", name: value}
-    (fact,) = await facts_of(answering(item), said("x"))
-    assert getattr(fact, name) == kept
+    (fact,) = await facts_of(answering(item), a_message("x"))
+    assert getattr(fact, name) == expected
     assert (fact.subject is None) is (fact.attribute is None)
 
 
 async def test_a_fact_that_a_tool_is_a_source_of_stays_the_tools():
     """A fact has the origin "tool" if a tool is among its sources, by default all messages."""
     llm = answering({"text": "x", "sources": [1, 2]}, {"text": "y", "sources": [1]}, {"text": "z"})
-    facts = await facts_of(llm, said("a"), said("b", role="tool", event="e2"))
+    facts = await facts_of(llm, a_message("a"), a_message("b", role="tool", event="e2"))
     assert [(fact.origin, fact.event_ids) for fact in facts] == [
         ("tool", ("e1", "e2")),
         ("user", ("e1",)),
@@ -122,16 +124,16 @@ async def test_nothing_said_asks_no_model():
     """A session of blanks and compactions asks no model and makes no fact."""
     llm = answering({"text": "x"})
     summary = Message(text="a summary", compaction=(1.0, 2.0))
-    assert await facts_of(llm, said("  "), summary, ended=True) == []
+    assert await facts_of(llm, a_message("  "), summary, ended=True) == []
     assert llm.prompts == []
 
 
 async def test_a_summary_takes_its_own_model_before_the_one_at_hand():
     """A summary uses its own model before the transcript's, and is refused without any."""
     with pytest.raises(ConfigurationError, match="llm="):
-        await facts_of(None, said("x"))
+        await facts_of(None, a_message("x"))
     own, other = answering({"text": "own"}), answering({"text": "other"})
-    at_hand = replace(transcript(said("x")), llm=other)
+    at_hand = replace(transcript(a_message("x")), llm=other)
     for summary, needs, text in ((LlmSummary(), True, "other"), (LlmSummary(own), False, "own")):
         assert needs_llm(summary) is needs
         assert [fact.text for fact in await summary.facts(at_hand)] == [text]
@@ -147,7 +149,7 @@ async def test_wishes_examples_and_times_reach_the_prompt():
         "exclude_topics": ["politics"],
         "examples": [("I drink Assam", ["Drinks Assam."])],
     }
-    await facts_of(llm, said("The card says {now}", role="agent", author="helper"), **options)
+    await facts_of(llm, a_message("The card says {now}", role="agent", author="helper"), **options)
     (prompt,) = llm.prompts
     for part in (
         "concerns: tea",
@@ -162,7 +164,7 @@ async def test_wishes_examples_and_times_reach_the_prompt():
 async def test_a_prompt_of_ones_own_gets_the_transcript():
     """A custom prompt is used and gets the transcript."""
     llm = answering()
-    await facts_of(llm, said("hello"), prompt='Only names, as {"facts": []}.')
+    await facts_of(llm, a_message("hello"), prompt='Only names, as {"facts": []}.')
     assert llm.prompts[0].startswith('Only names, as {"facts": []}.')
     assert "<transcript>\n[1]" in llm.prompts[0]
 
@@ -170,7 +172,7 @@ async def test_a_prompt_of_ones_own_gets_the_transcript():
 async def test_a_long_transcript_is_split_between_messages():
     """A long transcript is split between messages in order and within the window."""
     messages = [
-        said(f"Message {number}. " + "word " * 150, event=f"e{number}") for number in range(40)
+        a_message(f"Message {number}. " + "word " * 150, event=f"e{number}") for number in range(40)
     ]
     llm = ScriptedLlm(
         lambda prompt: {"facts": [{"text": prompt.split("Message ")[1][:3], "sources": ["1"]}]}
@@ -189,7 +191,7 @@ async def test_a_long_transcript_is_split_between_messages():
 async def test_a_huge_message_is_cut_between_sentences(text):
     """A huge message is cut between sentences and loses nothing."""
     llm = answering()
-    await facts_of(llm, said(text), max_prompt_tokens=4000)
+    await facts_of(llm, a_message(text), max_prompt_tokens=4000)
     assert all(estimated_tokens(prompt) <= 4000 for prompt in llm.prompts)
     bodies = [prompt.split("user: ")[1].rsplit("\n</transcript>")[0] for prompt in llm.prompts]
     assert "".join("".join(bodies).split()) == "".join(text.split())
@@ -200,10 +202,10 @@ async def test_a_huge_message_is_cut_between_sentences(text):
 async def test_the_end_of_a_session_gives_one_summary():
     """The end of a session gives one episodic summary over all parts."""
     messages = [
-        said(f"Message {number}. " + "word " * 300, event=f"e{number}") for number in range(10)
+        a_message(f"Message {number}. " + "word " * 300, event=f"e{number}") for number in range(10)
     ]
-    seen = iter(range(100))
-    llm = ScriptedLlm(lambda prompt: {"facts": [], "summary": f"Summary {next(seen)}."})
+    numbers = iter(range(100))
+    llm = ScriptedLlm(lambda prompt: {"facts": [], "summary": f"Summary {next(numbers)}."})
     (fact,) = await facts_of(llm, *messages, ended=True, max_prompt_tokens=2500)
     assert len(llm.prompts) > 1
     assert "<earlier>\nSummary 0.\n</earlier>" in llm.prompts[1]
@@ -212,16 +214,17 @@ async def test_the_end_of_a_session_gives_one_summary():
     assert "summary" not in (await facts_of(answering(), *messages[:1]))
 
 
-async def kept(*turns):
+async def turns_of(*turns):
     said_turns = [
-        said(text, role=role, event=f"e{n}", author=role) for n, (role, text) in enumerate(turns)
+        a_message(text, role=role, event=f"e{n}", author=role)
+        for n, (role, text) in enumerate(turns)
     ]
     return await PassthroughSummary().facts(transcript(*said_turns))
 
 
 async def test_turns_are_kept_word_for_word():
     """Turns are kept word for word and the same words twice are two turns."""
-    turns = await kept(("user", "I eat no meat"), ("agent", "I eat no meat"), ("user", " "))
+    turns = await turns_of(("user", "I eat no meat"), ("agent", "I eat no meat"), ("user", " "))
     assert [(turn.text, turn.origin, turn.author, turn.event_ids) for turn in turns] == [
         ("I eat no meat", role, role, (event,)) for role, event in (("user", "e0"), ("agent", "e1"))
     ]
@@ -241,19 +244,21 @@ ACKNOWLEDGEMENTS = [
 TELLING = ["Room 12.", "Ask Grace.", "Flight cancelled.", "Why not?", "All is well now."]
 
 
-@pytest.mark.parametrize("said", [*ACKNOWLEDGEMENTS, *TELLING])
-async def test_an_agents_acknowledgement_is_not_kept(said):
+@pytest.mark.parametrize("a_message", [*ACKNOWLEDGEMENTS, *TELLING])
+async def test_an_agents_acknowledgement_is_not_kept(a_message):
     """An agent's acknowledgement is left out; short turns with content and all turns of users are
     kept.
     """
-    turns = await kept(("user", "Please cancel my flight."), ("agent", said), ("user", said))
-    assert [turn.text for turn in turns[1:]] == [said] * (1 + (said in TELLING))
+    turns = await turns_of(
+        ("user", "Please cancel my flight."), ("agent", a_message), ("user", a_message)
+    )
+    assert [turn.text for turn in turns[1:]] == [a_message] * (1 + (a_message in TELLING))
 
 
 async def test_a_short_answer_is_kept_and_a_users_with_its_question():
     """A user's bare answer is kept with the question that it answers, and the events of both."""
     book, when = "Noted. Shall I book a table at Maaemo?", "When does it open?"
-    turns = await kept(("agent", book), ("user", "Yes."), ("user", when), ("agent", "Soon."))
+    turns = await turns_of(("agent", book), ("user", "Yes."), ("user", when), ("agent", "Soon."))
     texts = [book, "Shall I book a table at Maaemo? Yes.", when, "Soon."]
     assert [turn.text for turn in turns] == texts
     assert (turns[1].origin, turns[1].event_ids) == ("user", ("e0", "e1"))

@@ -76,9 +76,9 @@ def test_what_was_handed_over_is_not_queued() -> None:
 
 def test_a_message_without_an_event_id_keeps_its_own() -> None:
     """A message without an event id gets the same one each time."""
-    said = [Message(text="yes"), Message(text="yes"), Message(text="no")]
+    turns = [Message(text="yes"), Message(text="yes"), Message(text="no")]
     first, again, other = (
-        [message.event_id for message in prepared(said, session, str, 999)]
+        [message.event_id for message in prepared(turns, session, str, 999)]
         for session in ("s", "s", "other")
     )
     assert first == again

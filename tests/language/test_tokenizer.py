@@ -21,7 +21,7 @@ from kagent_memory.language.tokenizer import (
 
 
 @pytest.mark.parametrize(
-    ("stored", "asked"),
+    ("stored", "query"),
     [
         ("It failed with ERR-00123 again", "ERR-00123"),
         ("It failed with ERR-00123 again", "err 00123"),
@@ -40,9 +40,9 @@ from kagent_memory.language.tokenizer import (
         ("L’été à Zürich", "ete zurich"),
     ],
 )
-def test_a_query_shares_a_telling_term_with_what_it_means(stored: str, asked: str) -> None:
+def test_a_query_shares_a_telling_term_with_what_it_means(stored: str, query: str) -> None:
     """A query shares a term other than a stop word with the text that it means."""
-    shared = set(query_terms(asked)) & set(index_terms(stored))
+    shared = set(query_terms(query)) & set(index_terms(stored))
     assert shared - STOP_WORDS
 
 
@@ -125,16 +125,16 @@ APART = [
 ]
 
 
-@pytest.mark.parametrize(("one", "other"), SAME_FACT)
-def test_spelling_alone_makes_no_other_fact(one: str, other: str) -> None:
+@pytest.mark.parametrize(("first", "second"), SAME_FACT)
+def test_spelling_alone_makes_no_other_fact(first: str, second: str) -> None:
     """Blanks, capitals of plain words and the end of a sentence make no other fact."""
-    assert identity(one, verbatim=False) == identity(other, verbatim=False)
+    assert identity(first, verbatim=False) == identity(second, verbatim=False)
 
 
-@pytest.mark.parametrize(("one", "other"), APART)
-def test_what_may_tell_two_things_apart_makes_another_fact(one: str, other: str) -> None:
+@pytest.mark.parametrize(("first", "second"), APART)
+def test_what_may_tell_two_things_apart_makes_another_fact(first: str, second: str) -> None:
     """Texts with a difference that can carry meaning are different facts."""
-    assert identity(one, verbatim=False) != identity(other, verbatim=False)
+    assert identity(first, verbatim=False) != identity(second, verbatim=False)
 
 
 @given(st.text("aAbBiI kKmMwWsS5⁵₅.!…ßẞΩ\u2126µμﬁİıſéÉ'’-#+ \n\u00a0１Å\u212b", max_size=12))

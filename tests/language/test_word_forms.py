@@ -19,7 +19,7 @@ NOTES = [
 
 
 @pytest.mark.parametrize(
-    ("asked", "found"),
+    ("question", "number"),
     [
         ("Wie heißt der Hund?", 0),
         ("Wann endet die Versicherung?", 1),
@@ -32,12 +32,12 @@ NOTES = [
         ("Waar staat mijn fiets?", 8),
     ],
 )
-async def test_a_question_finds_the_other_forms_of_its_words(asked: str, found: int) -> None:
+async def test_a_question_finds_the_other_forms_of_its_words(question: str, number: int) -> None:
     """A question finds memories that use another form of its words."""
     async with await Memories.open("libsql:///:memory:") as memories:
         await memories.add(ANN, NOTES)
-        answer = await memories.recall(ANN, asked, limit=1)
-        assert [hit.memory.content for hit in answer] == [NOTES[found]]
+        answer = await memories.recall(ANN, question, limit=1)
+        assert [hit.memory.content for hit in answer] == [NOTES[number]]
 
 
 def test_what_a_long_text_costs_is_bounded() -> None:

@@ -77,7 +77,7 @@ async def merged(memories: Memories, ids: Sequence[str], text: str) -> str:
     return added.id
 
 
-async def kept(memories: Memories, scope: Scope = ADA) -> list[str]:
+async def kept_ids(memories: Memories, scope: Scope = ADA) -> list[str]:
     """Return the ids of all memories of a scope, visible or not."""
     return list(await memories.store.memories.kept(scope, Filter()))
 

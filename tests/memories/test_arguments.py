@@ -62,11 +62,11 @@ def parameters(verb: str) -> list[str]:
 
 def needed(verb: str) -> dict[str, Any]:
     signature = inspect.signature(getattr(Memories, verb))
-    kept = [p.name for p in list(signature.parameters.values())[1:] if p.default is p.empty]
-    return {name: GIVEN[name] for name in kept if name in GIVEN}
+    required = [p.name for p in list(signature.parameters.values())[1:] if p.default is p.empty]
+    return {name: GIVEN[name] for name in required if name in GIVEN}
 
 
-async def done(answer: Awaitable[object] | AsyncGenerator[str]) -> object:
+async def outcome(answer: Awaitable[object] | AsyncGenerator[str]) -> object:
     if isinstance(answer, AsyncGenerator):
         return [line async for line in answer]
     return await answer
@@ -89,11 +89,11 @@ async def test_what_fits_no_parameter_is_refused_by_its_name(memories: Memories)
     """A value of another type is an error that begins with the name of its argument."""
     for verb, name in CASES:
         with pytest.raises(InvalidInput, match=rf"^{name}\b.*: "):
-            await done(getattr(memories, verb)(**{**needed(verb), name: object()}))
+            await outcome(getattr(memories, verb)(**{**needed(verb), name: object()}))
         if name in needed(verb) and verb != "feedback":
             values = [object() if key == name else value for key, value in needed(verb).items()]
             with pytest.raises(InvalidInput, match=rf"^{name}\b.*: "):
-                await done(getattr(memories, verb)(*values))
+                await outcome(getattr(memories, verb)(*values))
     assert not (await memories.list(SCOPE)).memories
     assert not await memories.jobs()
 
@@ -104,12 +104,12 @@ async def test_a_misspelt_argument_is_refused_by_its_name(memories: Memories) ->
         with pytest.raises(
             TypeError, match=rf"{verb}\(\) got an unexpected keyword argument 'limt'$"
         ):
-            await done(getattr(memories, verb)(**needed(verb), limt=3))
+            await outcome(getattr(memories, verb)(**needed(verb), limt=3))
     verbs: Any = memories
     with pytest.raises(TypeError, match="'options'"):
-        await done(verbs.recall(SCOPE, "tea", options=3))
+        await outcome(verbs.recall(SCOPE, "tea", options=3))
     with pytest.raises(TypeError, match=r"get\(\).*positional"):
-        await done(verbs.get(SCOPE, "id", True))
+        await outcome(verbs.get(SCOPE, "id", True))
 
 
 async def test_no_value_whatever_makes_another_error_than_ours(memories: Memories) -> None:
@@ -120,7 +120,7 @@ async def test_no_value_whatever_makes_another_error_than_ours(memories: Memorie
         for name in set(parameters(verb)) - {"timeout" if verb == "drain" else ""}:
             for value in OTHERS:
                 try:
-                    await done(getattr(memories, verb)(**{**needed(verb), name: value}))
+                    await outcome(getattr(memories, verb)(**{**needed(verb), name: value}))
                 except KagentMemoryError:
                     pass
                 except Exception as error:
@@ -167,8 +167,8 @@ async def test_over_a_server_no_verb_reaches_another_users_scope() -> None:
         secret, _ = await create_token(memories, tenant=SCOPE.tenant, user="eve")
         async with await through_a_server(memories, secret) as remote:
             for verb, id in product(VERBS, ids):
-                given = needed(verb) | ({"id": id} if "id" in needed(verb) else {})
-                if "scope" in given:
+                arguments = needed(verb) | ({"id": id} if "id" in needed(verb) else {})
+                if "scope" in arguments:
                     with pytest.raises(NotFound):
-                        await done(getattr(remote, verb)(**given))
+                        await outcome(getattr(remote, verb)(**arguments))
         assert await memories.stats(SCOPE) == before

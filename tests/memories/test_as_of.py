@@ -27,7 +27,7 @@ def passed(memories: Memories, time: timedelta = HOUR) -> datetime:
     return later(memories, seconds=time.total_seconds()) - time
 
 
-async def asked(memories: Any, at: datetime | None = None, **options: Any) -> list[str]:
+async def ask(memories: Any, at: datetime | None = None, **options: Any) -> list[str]:
     hits = await memories.recall(ADA, QUERY, as_of=at, limit=20, **options)
     return [hit.memory.content for hit in hits]
 
@@ -47,15 +47,15 @@ async def test_each_change_is_seen_from_when_it_was_made(store_uri: str, embedde
         replaced = passed(memories)
         await memories.undo(ADA, id)
         undone = passed(memories)
-        assert await asked(memories, nothing) == []
+        assert await ask(memories, nothing) == []
         for at, place in (
             (added, "Bergen"),
             (edited - timedelta(microseconds=1), "Bergen"),
             (edited, "Oslo"),
             (replaced, "Lima"),
         ):
-            assert await asked(memories, at) == [f"Ada sails the boat near {place}"]
-        assert await asked(memories, undone) == await asked(memories)
+            assert await ask(memories, at) == [f"Ada sails the boat near {place}"]
+        assert await ask(memories, undone) == await ask(memories)
         reworded = await memories.recall(ADA, QUERY, as_of=added)
         assert (reworded.mode, reworded[0].cosine) == ("keyword", None)
         today = await memories.recall(ADA, QUERY, as_of=undone)
@@ -70,13 +70,13 @@ async def test_the_past_shows_the_expired_not_the_forgotten(store_uri: str) -> N
     async with await opened(store_uri) as memories:
         _, gone = await memories.add(ADA, [Fact(today, ttl_days=1), Fact(secretly, ttl_days=9)])
         then = passed(memories, 2 * DAY)
-        assert await asked(memories) == [secretly]
-        assert {*await asked(memories, then)} == {today, secretly}
-        assert await asked(memories, then + DAY) == [secretly]
+        assert await ask(memories) == [secretly]
+        assert {*await ask(memories, then)} == {today, secretly}
+        assert await ask(memories, then + DAY) == [secretly]
         await memories.forget(ADA, gone)
-        assert await asked(memories, then) == [today]
+        assert await ask(memories, then) == [today]
         await memories.prune()
-        assert await asked(memories, then) == []
+        assert await ask(memories, then) == []
 
 
 async def test_filters_and_dates_hold_for_the_past_too() -> None:
@@ -88,9 +88,9 @@ async def test_filters_and_dates_hold_for_the_past_too() -> None:
         then = passed(memories, 60 * DAY)
         await memories.edit(ADA, id, tags=["lake"])
         passed(memories)
-        assert await asked(memories, then, filter=Filter(tags=("sea",))) == [bergen]
-        assert await asked(memories, then, filter=Filter(tags=("lake",))) == []
-        assert await asked(memories, filter=Filter(tags=("sea",))) == []
+        assert await ask(memories, then, filter=Filter(tags=("sea",))) == [bergen]
+        assert await ask(memories, then, filter=Filter(tags=("lake",))) == []
+        assert await ask(memories, filter=Filter(tags=("sea",))) == []
         [hit] = await memories.recall(ADA, "what happened yesterday?", as_of=then, limit=1)
         assert hit.memory.content == oslo
 
@@ -124,7 +124,7 @@ async def test_a_past_of_too_many_memories_is_refused(monkeypatch: pytest.Monkey
     async with await opened() as memories:
         await memories.add(ADA, ["Ada sails the boat", "Ada paints the boat"])
         then = passed(memories)
-        assert len(await asked(memories, then)) == 2
+        assert len(await ask(memories, then)) == 2
         await memories.add(GRACE, ["Grace sails the boat"])
         with pytest.raises(InvalidInput, match="fewer"):
             await memories.recall(EVERY, QUERY, as_of=then)

@@ -49,8 +49,8 @@ async def add_old(memories: Memories, scope: Scope, *ones: Memory) -> list[str]:
         await memories.store.memories.restore(scope, [Whole(memory) for memory in ones], now=now)
     ) == {"added"}
     vectors = await HashEmbedder().embed([memory.content for memory in ones], kind="document")
-    given = dict(zip((memory.id for memory in ones), vectors, strict=True))
-    await memories.store.apply(scope, Batch(vectors=given, space_number=1), now=now)
+    vectors_by_id = dict(zip((memory.id for memory in ones), vectors, strict=True))
+    await memories.store.apply(scope, Batch(vectors=vectors_by_id, space_number=1), now=now)
     return [memory.id for memory in ones]
 
 
@@ -98,10 +98,10 @@ async def fill(memories: Memories) -> dict[str, set[tuple[str, ...]]]:
     }
 
 
-def evidence(found: Audit) -> dict[str, set[tuple[str, ...]]]:
+def evidence(audit: Audit) -> dict[str, set[tuple[str, ...]]]:
     return {
-        name: {finding.memory_ids for finding in found.findings if finding.defect == name}
-        for name in found.counts
+        name: {finding.memory_ids for finding in audit.findings if finding.defect == name}
+        for name in audit.counts
     }
 
 
@@ -110,21 +110,21 @@ async def test_exactly_what_was_planted_is_found(uri):
     async with await opened(uri) as memories:
         planted = await fill(memories)
         await memories.add(GRACE, SOUND)
-        found = await memories.audit(ADA)
-        assert evidence(found) == planted
-        assert found.counts == {name: len(planted[name]) for name in DEFECTS}
-        assert (found.scopes, found.memories) == (1, 20)
-        assert {finding.scope for finding in found.findings} == {ADA}
+        audit = await memories.audit(ADA)
+        assert evidence(audit) == planted
+        assert audit.counts == {name: len(planted[name]) for name in DEFECTS}
+        assert (audit.scopes, audit.memories) == (1, 20)
+        assert {finding.scope for finding in audit.findings} == {ADA}
         clean = await memories.audit(GRACE)
         assert clean.is_clean
         assert clean.counts == dict.fromkeys(DEFECTS, 0)
         assert not any(
-            word in repr(found)
+            word in repr(audit)
             for word in (SECRET, "hunter2", "example.org", "Meridian", "shellfish")
         )
         for which in (None, Scopes(tenant="acme"), Scopes(tenant="acme", app="notes")):
             every = await memories.audit(which)
-            assert (every.scopes, every.memories, every.findings) == (2, 24, found.findings)
+            assert (every.scopes, every.memories, every.findings) == (2, 24, audit.findings)
         assert (await memories.audit(Scopes(tenant="other"))).scopes == 0
         few = await memories.audit(ADA, defects=["personal_data", "secret"], most=1)
         assert few.counts == {"secret": 4, "personal_data": 2}
@@ -150,9 +150,9 @@ async def test_what_is_no_defect_is_not_found():
         # again
         await memories.add(ADA, [turn("The weather is fine", "e4", origin="agent")])
         await memories.add(ADA, [turn("Fine is the weather", "e5", origin="agent")])
-        found = await memories.audit(ADA)
+        audit = await memories.audit(ADA)
         # "Tea is what the user likes"
-        assert [(finding.defect, len(finding.memory_ids)) for finding in found.findings] == [
+        assert [(finding.defect, len(finding.memory_ids)) for finding in audit.findings] == [
             ("recall_loop", 1)
         ]
 
@@ -185,9 +185,9 @@ async def test_a_server_audits_what_is_the_callers():
         of_tenant, _ = await create_token(memories, tenant="acme")
         for secret in (of_user, of_tenant):
             async with await opening.through_a_server(memories, secret) as remote:
-                found = await remote.audit()
-                assert (found.scopes, found.counts["contradiction"]) == (1, 1)
-                assert found.findings[0].scope == ADA
+                audit = await remote.audit()
+                assert (audit.scopes, audit.counts["contradiction"]) == (1, 1)
+                assert audit.findings[0].scope == ADA
                 with pytest.raises(NotFound):
                     await remote.audit(Scope("other", "ada", "notes"))
                 assert (await remote.audit(ADA, defects=["secret"])).is_clean

@@ -64,7 +64,7 @@ def store_uri(tmp_path: Path) -> str:
 async def all_of(memories: Any) -> tuple[Any, ...]:
     """What a refused call must leave as it was; the version in the stats moves with every write."""
     store = memories.store if type(memories) is Memories else None
-    embedding_spaces = [held.name for held in await store.memories.spaces.all()] if store else []
+    embedding_spaces = [space.name for space in await store.memories.spaces.all()] if store else []
     stored = (await memories.list(SCOPE, order="oldest")).memories
     return await memories.stats(SCOPE), await memories.jobs(), stored, embedding_spaces
 
@@ -85,12 +85,12 @@ async def test_content_that_cannot_be_kept_is_refused_whole(store_uri: str, name
     """Content that cannot be kept is refused with all that came with it."""
     bad, advice = CONTENT[name]
     async with await opened(store_uri) as memories:
-        [kept] = await memories.add(SCOPE, ["Ada sings"])
+        [id] = await memories.add(SCOPE, ["Ada sings"])
         before = await all_of(memories)
         for refused in (
             memories.add(SCOPE, ["Ada sails", bad, Fact("Ada skis")]),
-            memories.add(SCOPE, [bad], replaces=kept),
-            memories.edit(SCOPE, kept, content=bad),
+            memories.add(SCOPE, [bad], replaces=id),
+            memories.edit(SCOPE, id, content=bad),
         ):
             with pytest.raises(InvalidInput, match=advice):
                 await refused
@@ -209,19 +209,19 @@ async def test_nonsense_of_an_embedder_is_an_error(store_uri: str, name: str) ->
     """An embedder that answers nonsense is an error and the memories are not kept without it."""
     embedder = Sick(ILLNESSES[name])
     async with await opened(store_uri, embedding=embedder) as memories:
-        [kept] = await memories.add(SCOPE, ["Ada sings"])
+        [id] = await memories.add(SCOPE, ["Ada sings"])
         before = await all_of(memories)
         embedder.ill = True
         for refused in (
             memories.add(SCOPE, ["Ada sails", "Ada skis"]),
-            memories.edit(SCOPE, kept, content="Ada sails"),
+            memories.edit(SCOPE, id, content="Ada sails"),
         ):
             with pytest.raises(UnusableAnswer, match="or choose another"):
                 await refused
         assert await all_of(memories) == before
-        found = await memories.recall(SCOPE, "sings", deliver=False)
-        assert (found.mode, [hit.memory.id for hit in found]) == ("keyword", [kept])
-        assert "or choose another" in found.degraded[0]
+        hits = await memories.recall(SCOPE, "sings", deliver=False)
+        assert (hits.mode, [hit.memory.id for hit in hits]) == ("keyword", [id])
+        assert "or choose another" in hits.degraded[0]
 
 
 # -- two embedders on one store -----------------------------------------------------------------
@@ -294,11 +294,11 @@ GIVEN: dict[str, tuple[str, Any, str]] = {
 @pytest.mark.parametrize("name", GIVEN)
 async def test_what_cannot_serve_is_refused_at_open(tmp_path: Path, name: str) -> None:
     """An argument that cannot work is refused before anything is opened with it."""
-    argument, given, advice = GIVEN[name]
+    argument, value, advice = GIVEN[name]
     uri = f"libsql:///{tmp_path}/memory.db"
     with pytest.raises(ConfigurationError, match=advice):
-        await Memories.open(uri, worker=False, **{argument: given})
-    async with KagentMemoryService(uri, worker=False, **{argument: given}) as service:
+        await Memories.open(uri, worker=False, **{argument: value})
+    async with KagentMemoryService(uri, worker=False, **{argument: value}) as service:
         with pytest.raises(ConfigurationError, match=advice):
             await service.search_memory(**WHOSE, query=QUESTION)
     assert not (tmp_path / "memory.db").exists()
@@ -407,7 +407,7 @@ async def test_a_uri_of_another_library_is_answered_with_what_to_write(
     with pytest.raises(ConfigurationError) as opened:
         await open_memories(uri)
     assert await asyncio.to_thread(main, ["show", "--uri", uri]) == opened.value.family.exit_code
-    for told in (str(service.value), str(opened.value), capsys.readouterr().err):
-        assert "libsql://" in told
-        assert "hunter22" not in told
+    for message in (str(service.value), str(opened.value), capsys.readouterr().err):
+        assert "libsql://" in message
+        assert "hunter22" not in message
     assert list(tmp_path.iterdir()) == []

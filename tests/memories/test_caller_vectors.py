@@ -29,7 +29,7 @@ async def memories(store_uri: str) -> AsyncIterator[Memories]:
 
 
 async def tables(memories: Memories) -> dict[str, int]:
-    return {held.name: held.dimensions for held in await memories.store.memories.spaces.all()}
+    return {space.name: space.dimensions for space in await memories.store.memories.spaces.all()}
 
 
 @pytest.mark.parametrize("width", [1, 65, 4160])
@@ -37,12 +37,12 @@ async def test_few_widths_are_taken_whoever_asks(memories: Memories, width: int)
     """Callers' vectors have a multiple of 64 dimensions, up to 4,096; each width is searched by
     itself.
     """
-    for asked in (
+    for call in (
         memories.add(ADA, ["x"], embedding=[unit(width)]),
         memories.recall(ADA, "x", embedding=unit(width)),
     ):
         with pytest.raises(InvalidInput, match=r"a multiple of 64, up to 4,096"):
-            await asked
+            await call
     for taken in (64, 4096):
         await memories.add(ADA, [f"of {taken}"], embedding=[unit(taken)])
     assert await tables(memories) == {"external-64": 64, "external-4096": 4096}
@@ -65,5 +65,5 @@ async def test_vectors_of_callers_are_searched_apart(store_uri: str):
         await memories.add(ADA, ["Brought"], embedding=[unit(64, 7)])
         [like_text] = await HashEmbedder(64).embed(["The kettle"], kind="query")
         for vector in (unit(64, 7), like_text):
-            found = await memories.recall(ADA, "", embedding=vector)
-            assert [hit.memory.content for hit in found] == ["Brought"]
+            hits = await memories.recall(ADA, "", embedding=vector)
+            assert [hit.memory.content for hit in hits] == ["Brought"]

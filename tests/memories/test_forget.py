@@ -28,7 +28,7 @@ from kagent_memory.memories import forgetting
 from kagent_memory.stores.values import Batch, Erasure
 from kagent_memory.testing import FrozenClock, HashEmbedder
 from memories import opening
-from memories.opening import ADA, CANARY, GRACE, HOUR, START, kept, later, listed
+from memories.opening import ADA, CANARY, GRACE, HOUR, START, kept_ids, later, listed
 
 
 async def opened(**options: Any) -> Memories:
@@ -52,7 +52,7 @@ FACTS = {
 
 
 @pytest.mark.parametrize(
-    ("options", "gone"),
+    ("options", "names"),
     [
         ({"tag": "drink"}, {"tea", "cocoa"}),
         ({"session_id": "s1", "author": "Grace"}, {"cocoa"}),
@@ -67,7 +67,7 @@ FACTS = {
     ],
     ids=lambda value: str(sorted(value) if isinstance(value, set) else value),
 )
-async def test_exactly_what_meets_every_condition_goes(options, gone):
+async def test_exactly_what_meets_every_condition_goes(options, names):
     """Conditions erase what meets all of them, expired too, and nothing of another scope."""
     async with await opened() as memories:
         ids: dict[str, str] = {}
@@ -79,10 +79,10 @@ async def test_exactly_what_meets_every_condition_goes(options, gone):
         before = await listed(memories)
         doomed = await memories.forget(ADA, dry_run=True, **options)
         assert await listed(memories) == before
-        assert {*doomed} == {ids[name] for name in gone}
+        assert {*doomed} == {ids[name] for name in names}
         assert {*await memories.forget(ADA, **options)} == {*doomed}
-        assert {*await kept(memories)} == {ids[name] for name in FACTS.keys() - gone}
-        assert len(await kept(memories, GRACE)) == len(FACTS)
+        assert {*await kept_ids(memories)} == {ids[name] for name in FACTS.keys() - names}
+        assert len(await kept_ids(memories, GRACE)) == len(FACTS)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ async def test_a_dry_run_names_what_is_linked_and_stays(options, linked, monkeyp
         assert {*doomed.linked} == {ids[name] for name in linked}
         assert not {*doomed.linked} & {*doomed.ids}
         assert not (await memories.forget(ADA, **options)).linked
-        assert {ids[name] for name in linked} <= {*await kept(memories)}
+        assert {ids[name] for name in linked} <= {*await kept_ids(memories)}
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ async def test_a_superseded_memory_is_found_by_its_conditions_too():
         only = Filter(superseded="only")
         assert [*await memories.forget(ADA, filter=only, dry_run=True)] == [old]
         assert [*await memories.forget(ADA, tag="work")] == [old]
-        assert await kept(memories) == [new]
+        assert await kept_ids(memories) == [new]
 
 
 @pytest.mark.parametrize(
@@ -160,40 +160,40 @@ async def test_many_go_in_parts_and_an_interruption_is_taken_up_again(options, m
     async with await opened() as memories:
         facts = [Fact(f"Fact number {n}", session_id="s", tags=("t",)) for n in range(30)]
         ids = await memories.add(ADA, facts)
-        store, asked = memories.store, 0
+        store, calls = memories.store, 0
         real = type(store.memories).forget
 
         async def breaks(self: Any, scope: Scope, which: Erasure) -> tuple[str, ...]:
-            nonlocal asked
-            asked += 1
-            if asked == 3:
+            nonlocal calls
+            calls += 1
+            if calls == 3:
                 raise ConnectionError("the cable")
             return await real(self, scope, which)
 
         monkeypatch.setattr(type(store.memories), "forget", breaks)
         with pytest.raises(ConnectionError):
             await memories.forget(ADA, **options)
-        left = await kept(memories)
-        assert len(left) == 16
-        assert set(await memories.forget(ADA, **options)) == set(left) < set(ids)
-        assert not await kept(memories)
+        rest = await kept_ids(memories)
+        assert len(rest) == 16
+        assert set(await memories.forget(ADA, **options)) == set(rest) < set(ids)
+        assert not await kept_ids(memories)
 
 
 async def test_what_is_queued_of_an_author_is_not_learnt_afterwards():
     """A forgotten author's queued messages are never learned; those of others are."""
     async with await opened() as memories:
-        said = [
+        messages = [
             Message(text=f"{CANARY} has a boat", author="Grace", event_id="e1"),
             Message(text="Linus has a kayak", author="Linus", event_id="e2"),
             Message(text=f"{CANARY} has a bike", author="Grace"),
         ]
-        await memories.remember(ADA, said, "s1")
+        await memories.remember(ADA, messages, "s1")
         await memories.remember(
             ADA, [Message(text="Grace skis in Oslo", author="Grace", event_id="e4")], "s2"
         )
         assert not await memories.forget(ADA, author="Grace", session_id="s1", dry_run=True)
         await memories.forget(ADA, author="Grace", session_id="s1")
-        await memories.remember(ADA, said, "s1")  # ADK hands over the whole session again
+        await memories.remember(ADA, messages, "s1")  # ADK hands over the whole session again
         await memories.work(until_idle=True)
         assert await listed(memories) == {"Linus has a kayak", "Grace skis in Oslo"}
 
@@ -202,11 +202,11 @@ async def test_a_deleted_session_of_adk_takes_its_memories_along(tmp_path: Path)
     """Deleting a session of ADK forgets its memories for good, and touches no other session."""
     sessions = InMemorySessionService()
     async with KagentMemoryService(f"libsql:///{tmp_path}/m.db", llm=False) as service:
-        kept = await sessions.create_session(app_name="demo", user_id="ada")
-        gone = await sessions.create_session(app_name="demo", user_id="ada")
+        other = await sessions.create_session(app_name="demo", user_id="ada")
+        deleted = await sessions.create_session(app_name="demo", user_id="ada")
         for session, text in (
-            (kept, "The spare key is with Grace"),
-            (gone, f"{CANARY} is the password"),
+            (other, "The spare key is with Grace"),
+            (deleted, f"{CANARY} is the password"),
         ):
             content = types.Content(role="user", parts=[types.Part(text=text)])
             await sessions.append_event(
@@ -216,11 +216,11 @@ async def test_a_deleted_session_of_adk_takes_its_memories_along(tmp_path: Path)
         assert await service.drain()
         where: dict[str, Any] = {"app_name": "demo", "user_id": "ada"}
         for times in (1, 0):
-            erased = await service.delete_session(sessions, **where, session_id=gone.id)
+            erased = await service.delete_session(sessions, **where, session_id=deleted.id)
             assert len(erased) == times
-        assert await sessions.get_session(**where, session_id=gone.id) is None
-        await service.add_session_to_memory(gone)
+        assert await sessions.get_session(**where, session_id=deleted.id) is None
+        await service.add_session_to_memory(deleted)
         assert await service.drain()
-        found = (await service.search_memory(**where, query="password or key")).memories
-        assert [text_of(entry) for entry in found] == ["The spare key is with Grace"]
-        assert await sessions.get_session(**where, session_id=kept.id) is not None
+        entries = (await service.search_memory(**where, query="password or key")).memories
+        assert [text_of(entry) for entry in entries] == ["The spare key is with Grace"]
+        assert await sessions.get_session(**where, session_id=other.id) is not None

@@ -40,8 +40,8 @@ async def fill(memories: Memories, tenant: str, count: int = 3) -> None:
         await memories.add(scope, [f"{CANARY} brings a vector"], embedding=[vector(*[1.0] * 64)])
         await memories.forget(scope, ids[1])
         for number in (1, 2):  # one is ingested, one waits
-            said = Message(text=f"{CANARY} said {number}", event_id=f"{CANARY}-{number}")
-            await memories.remember(scope, [said], f"{CANARY}-{number}")
+            message = Message(text=f"{CANARY} said {number}", event_id=f"{CANARY}-{number}")
+            await memories.remember(scope, [message], f"{CANARY}-{number}")
             if number == 1:
                 await memories.work(until_idle=True)
         await memories.recall(scope, "keeps key")
@@ -68,9 +68,9 @@ def rows_left(uri: str) -> dict[str, int]:
         else "SELECT DISTINCT table_name FROM information_schema.columns "
         "WHERE table_schema = 'kagent_memory' AND column_name IN ('scope_id', 'tenant')"
     )
-    kept = [name for (name,) in opening.execute(uri, tables) if "receipt" not in name]
-    assert len(kept) >= 10, kept
-    return {name: opening.execute(uri, f"SELECT count(*) FROM {name}")[0][0] for name in kept}
+    names = [name for (name,) in opening.execute(uri, tables) if "receipt" not in name]
+    assert len(names) >= 10, names
+    return {name: opening.execute(uri, f"SELECT count(*) FROM {name}")[0][0] for name in names}
 
 
 async def test_nothing_is_left_of_the_tenant_and_all_of_the_others(uri, tmp_path):
@@ -107,9 +107,9 @@ async def test_what_is_saved_afterwards_is_a_beginning(uri):
         await memories.forget_tenant(GONE)
         for number in range(5):  # as many writes: the scope counts its versions from the beginning
             await memories.add(scope, [f"The new locker {number} is blue"])
-        for one in (memories, beside):
-            found = await one.recall(scope, "locker", limit=9)
-            assert sorted(hit.memory.content for hit in found) == [
+        for reader in (memories, beside):
+            hits = await reader.recall(scope, "locker", limit=9)
+            assert sorted(hit.memory.content for hit in hits) == [
                 f"The new locker {n} is blue" for n in range(5)
             ]
         message = [Message(role="user", text="The canoe is red", event_id="e")]
@@ -148,18 +148,18 @@ async def test_an_interrupted_erasure_is_ended_by_the_next_call(uri, monkeypatch
 
     async def breaks(session, **options):
         calls.append(session)
-        done = await real(session, **options)
+        result = await real(session, **options)
         if len(calls) == 2:
             raise StoreError("memory unavailable: power cut")
-        return done
+        return result
 
     async with await opened(uri) as memories:
         await fill(memories, GONE)
         monkeypatch.setattr(forgetting, "erase_some", breaks)
         with pytest.raises(StoreError):
             await memories.forget_tenant(GONE)
-        [left] = await memories.scopes(tenant=GONE)
-        assert (await memories.list(left)).memories  # the transaction that failed erased nothing
+        [scope] = await memories.scopes(tenant=GONE)
+        assert (await memories.list(scope)).memories  # the transaction that failed erased nothing
         assert (await memories.forget_tenant(GONE)).done
         assert await state(memories, GONE) == ([], [], [], [])
 
@@ -195,15 +195,15 @@ async def test_saves_at_the_same_time_break_nothing(uri):
 
 
 @pytest.mark.parametrize(
-    ("tenant", "limit", "told"),
+    ("tenant", "limit", "message"),
     [("", None, "tenant"), (None, None, "tenant"), ("a\0b", 5, "tenant"), (GONE, 0, "limit")],
 )
-async def test_an_erasure_of_nothing_is_refused(tmp_path, tenant, limit, told):
+async def test_an_erasure_of_nothing_is_refused(tmp_path, tenant, limit, message):
     """An empty tenant, what can be no name, and a limit of 0 erase nothing."""
     async with await opened(f"libsql:///{tmp_path}/memory.db") as memories:
-        for kept in ("", GONE):
-            await memories.add(Scope(kept, "ada", "notes"), ["kept"])
-        with pytest.raises(InvalidInput, match=told):
+        for owner in ("", GONE):
+            await memories.add(Scope(owner, "ada", "notes"), ["kept"])
+        with pytest.raises(InvalidInput, match=message):
             await memories.forget_tenant(tenant, limit=limit)
         assert len(await memories.scopes()) == 2
 

@@ -12,7 +12,7 @@ from kagent_memory import Change, Fact, Memories, Memory
 from kagent_memory.records import new_id
 from kagent_memory.stores.values import Batch
 from kagent_memory.testing import HashEmbedder
-from memories.opening import ADA, CANARY, HOUR, TickingClock, kept, merged, opened, past_of
+from memories.opening import ADA, CANARY, HOUR, TickingClock, kept_ids, merged, opened, past_of
 
 TOLD = f"Ada has a cat called {CANARY}"
 
@@ -35,10 +35,10 @@ class Ground:
 
     async def unite(self, text: str, into: str, *ids: str) -> None:
         """Merges these into a memory that is there, and which says something else from then on."""
-        sources, kept = [await self.of(id) for id in ids], await self.of(into)
-        events = (*kept.event_ids, *(event for source in sources for event in source.event_ids))
+        sources, target = [await self.of(id) for id in ids], await self.of(into)
+        events = (*target.event_ids, *(event for source in sources for event in source.event_ids))
         wider = replace(
-            kept, content=text, event_ids=events, tags=("pets",), revision=kept.revision + 1
+            target, content=text, event_ids=events, tags=("pets",), revision=target.revision + 1
         )
         now, group = self.memories.clock(), new_id()
         merges = [
@@ -61,7 +61,7 @@ class Ground:
 
     async def said(self) -> str:
         """Everything that the store keeps of the scope, history too."""
-        every = await kept(self.memories)
+        every = await kept_ids(self.memories)
         return str(await self.memories.store.memories.whole(ADA, every))
 
 
@@ -82,10 +82,10 @@ def ground(memories: Memories) -> Ground:
 async def test_an_undone_merge_holds_back_what_it_came_from(memories, ground):
     """Forgotten by its own id it holds back the events of all that it was made of, which stays."""
     cat, dog = await ground.add(Fact("a cat", event_ids=("e1",)), Fact("a dog", event_ids=("e2",)))
-    made = await ground.make("a cat and a dog", cat, dog)
-    await ground.undo(made)
-    row = await ground.of(made)
-    assert await ground.forget(made) == {made}
+    pets = await ground.make("a cat and a dog", cat, dog)
+    await ground.undo(pets)
+    row = await ground.of(pets)
+    assert await ground.forget(pets) == {pets}
     assert await ground.current() == {cat, dog}
     changes = [
         Change(
@@ -102,17 +102,17 @@ async def test_what_they_were_merged_into_stays_without_its_history(memories, gr
     """A memory that took in a forgotten one and gave it back stays as it is, and tells no more of
     what it was; what was made of it meanwhile goes.
     """
-    cat, told, bird = await ground.add(
+    cat, secret, bird = await ground.add(
         "Ada has a cat", Fact(TOLD, event_ids=("heard-of-it",), session_id="s1"), "Ada has a bird"
     )
     await memories.edit(ADA, cat, importance=0.9)
-    await ground.unite(TOLD + " indeed", cat, told)
+    await ground.unite(TOLD + " indeed", cat, secret)
     await memories.edit(ADA, cat, content=f"{CANARY} is Ada's cat")
     zoo = await ground.make(f"Ada has a cat, {CANARY}, and a bird", cat, bird)
     await ground.undo(zoo, cat, cat)
-    assert await ground.current() == {cat, told, bird}
+    assert await ground.current() == {cat, secret, bird}
     before = await ground.of(cat)
-    assert await ground.forget(told) == {told, zoo}
+    assert await ground.forget(secret) == {secret, zoo}
     assert await ground.of(cat) == before
     assert not await memories.history(ADA, cat)
     assert CANARY not in await ground.said()
@@ -122,55 +122,55 @@ async def test_what_they_were_merged_into_stays_without_its_history(memories, gr
 
 async def test_what_took_their_place_and_was_undone(memories, ground):
     """A withdrawn successor goes with the forgotten memory that it had replaced."""
-    [told] = await ground.add(TOLD)
+    [secret] = await ground.add(TOLD)
     (worse,) = await memories.add(
-        ADA, [f"Ada had a cat, {CANARY}, and gave it away"], replaces=told
+        ADA, [f"Ada had a cat, {CANARY}, and gave it away"], replaces=secret
     )
-    assert set(await memories.forget(ADA, told, dry_run=True)) == {told}
+    assert set(await memories.forget(ADA, secret, dry_run=True)) == {secret}
     await ground.undo(worse)
-    (better,) = await memories.add(ADA, ["Ada has no cat"], replaces=told)
-    assert await ground.forget(told) == {told, worse}
+    (better,) = await memories.add(ADA, ["Ada has no cat"], replaces=secret)
+    assert await ground.forget(secret) == {secret, worse}
     assert await ground.current() == {better}
     assert CANARY not in await ground.said()
 
 
 async def test_an_import_leaves_out_what_forgetting_takes_along(memories, ground, tmp_path):
     """An import leaves out what was forgotten there, with all that forgetting it here takes."""
-    told, dog, oslo, cat, rows = await ground.add(
+    secret, dog, oslo, cat, rows = await ground.add(
         TOLD, "Ada has a dog", "Ada was in Oslo", "Ada has a cat", "Ada rows at dawn"
     )
-    pets = await ground.make(f"Ada has {CANARY} and a dog", told, dog)
+    pets = await ground.make(f"Ada has {CANARY} and a dog", secret, dog)
     life = await ground.make(f"Ada has {CANARY} and a dog, and travels", pets, oslo)
     await ground.undo(life)
     await ground.undo(pets)
-    await ground.unite(f"Ada has a cat called {CANARY}", cat, told)
+    await ground.unite(f"Ada has a cat called {CANARY}", cat, secret)
     [withdrawn] = await memories.add(ADA, [f"Ada had {CANARY} once"], replaces=cat)
     await ground.undo(withdrawn)
     await memories.add(ADA, ["Ada rows at dusk"], replaces=rows)
-    gone, every = {*await memories.forget(ADA, told, dry_run=True)}, {*await kept(memories)}
-    assert {told, pets, life, cat, withdrawn} <= gone < every
+    doomed, every = {*await memories.forget(ADA, secret, dry_run=True)}, {*await kept_ids(memories)}
+    assert {secret, pets, life, cat, withdrawn} <= doomed < every
     file = tmp_path / "export.jsonl"
     file.write_text("\n".join([line async for line in memories.export()]) + "\n")
-    async with await opened(policy="archive") as there:
-        await there.forget(ADA, await there.add(ADA, [TOLD]))
-        assert (await there.import_(file)).forgotten == len(gone)
-        assert {*await kept(there)} == every - gone
+    async with await opened(policy="archive") as second:
+        await second.forget(ADA, await second.add(ADA, [TOLD]))
+        assert (await second.import_(file)).forgotten == len(doomed)
+        assert {*await kept_ids(second)} == every - doomed
     file.unlink()
-    assert await ground.forget(told) == gone
+    assert await ground.forget(secret) == doomed
 
 
 async def test_chains_of_what_was_made_and_undone(memories, ground):
     """Memories made from memories go too, as far as the forgotten words reach."""
-    told, dog, oslo, lima = await ground.add(
+    secret, dog, oslo, lima = await ground.add(
         TOLD, "Ada has a dog", "Ada was in Oslo", "Ada was in Lima"
     )
     pets, trips = (
-        await ground.make(f"Ada has {CANARY} and a dog", told, dog),
+        await ground.make(f"Ada has {CANARY} and a dog", secret, dog),
         await ground.make("Trips", oslo, lima),
     )
     life = await ground.make(f"Ada has {CANARY} and a dog, and travels", pets, trips)
-    assert set(await memories.forget(ADA, told, dry_run=True)) == {
-        told,
+    assert set(await memories.forget(ADA, secret, dry_run=True)) == {
+        secret,
         dog,
         oslo,
         lima,
@@ -179,9 +179,9 @@ async def test_chains_of_what_was_made_and_undone(memories, ground):
         life,
     }
     await ground.undo(life)
-    assert set(await memories.forget(ADA, told, dry_run=True)) == {told, dog, pets, life}
+    assert set(await memories.forget(ADA, secret, dry_run=True)) == {secret, dog, pets, life}
     await ground.undo(pets)
-    assert await ground.forget(told) == {told, pets, life}
+    assert await ground.forget(secret) == {secret, pets, life}
     assert await ground.current() == {dog, trips}
     assert CANARY not in await ground.said()
     await ground.undo(trips)
@@ -190,11 +190,11 @@ async def test_chains_of_what_was_made_and_undone(memories, ground):
 
 async def test_an_outer_merge_stays_where_an_inner_one_was_undone(memories, ground):
     """Forgetting what was merged and given back leaves what the merge before it made."""
-    cat, tame, told = await ground.add("Ada has a cat", "Ada has a tame cat", TOLD)
+    cat, tame, secret = await ground.add("Ada has a cat", "Ada has a tame cat", TOLD)
     await ground.unite("Ada has a very tame cat", cat, tame)
-    await ground.unite(f"Ada has a very tame cat called {CANARY}", cat, told)
+    await ground.unite(f"Ada has a very tame cat called {CANARY}", cat, secret)
     await ground.undo(cat)
-    assert await ground.forget(told) == {told}
+    assert await ground.forget(secret) == {secret}
     assert CANARY not in await ground.said()
     assert (await ground.of(cat)).content == "Ada has a very tame cat"
     assert await ground.forget(tame) == {tame, cat}
@@ -203,8 +203,8 @@ async def test_an_outer_merge_stays_where_an_inner_one_was_undone(memories, grou
 
 async def test_what_later_took_the_place_of_something_merged_stays(memories, ground):
     """A later value of what was merged holds none of the forgotten words and stays."""
-    cat, told, dog = await ground.add("Ada has a cat", TOLD, "Ada has a dog")
-    pets = await ground.make(f"Ada has a cat, {CANARY}", cat, told)
+    cat, secret, dog = await ground.add("Ada has a cat", TOLD, "Ada has a dog")
+    pets = await ground.make(f"Ada has a cat, {CANARY}", cat, secret)
     (none,) = await memories.add(ADA, ["Ada gave all pets away"], replaces=pets)
     await ground.unite("Ada has a big dog", dog, *await ground.add("Ada's dog is big"))
     await ground.undo(dog)
@@ -214,7 +214,7 @@ async def test_what_later_took_the_place_of_something_merged_stays(memories, gro
     await ground.undo(brood)
     (eagle,) = await memories.add(ADA, ["Ada has an eagle"], replaces=bird)
     assert set(await memories.forget(ADA, dog, dry_run=True)) == {dog}
-    assert await ground.forget(told) == {told, cat, pets}
+    assert await ground.forget(secret) == {secret, cat, pets}
     assert await ground.forget(dog) == {dog}
     assert await ground.forget(bird) == {bird, brood}
     assert {none, wolf, eagle, nest} < await ground.current()

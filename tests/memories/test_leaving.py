@@ -40,9 +40,9 @@ def test_a_script_that_does_not_close_prints_no_traceback(store_uri: str, way: s
     """A script that ends without closing prints nothing, and what it saved is there."""
     uri = store_uri
     command = [sys.executable, "-c", HEAD + WAYS[way], uri]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert (done.returncode, done.stdout) == (0, "")
-    assert "Traceback" not in done.stderr
-    assert "Task was destroyed" not in done.stderr
+    process = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (process.returncode, process.stdout) == (0, "")
+    assert "Traceback" not in process.stderr
+    assert "Task was destroyed" not in process.stderr
     with KagentMemoryService(uri, worker=False) as service:
         assert [memory.content for memory in service.sync.list(SCOPE).memories] == ["tea"]

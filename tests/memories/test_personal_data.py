@@ -89,8 +89,8 @@ async def test_dropped_items_leave_their_place(store_uri: str) -> None:
         zeros = [0.0] * 63
         vectors = [vector(1, *zeros), vector(*zeros, 1), vector(1, *zeros[1:], 1)]
         ids = await memories.add(SCOPE, ["four", MAIL, "five"], embedding=vectors)
-        found = await memories.recall(SCOPE, "", embedding=vectors[2], limit=1)
-        assert found[0].memory.id == ids[2]
+        hits = await memories.recall(SCOPE, "", embedding=vectors[2], limit=1)
+        assert hits[0].memory.id == ids[2]
         with pytest.raises(InvalidInput, match="2 vectors for 3"):
             await memories.add(SCOPE, ["six", MAIL, "seven"], embedding=vectors[:2])
         assert await listed(memories, SCOPE) == {"five", "four", "one", "three"}

@@ -32,23 +32,25 @@ async def opened(uri: str = "libsql:///:memory:", **more: Any) -> Memories:
     return await opening.opened(uri, **more)
 
 
-async def waiting(memories: Memories) -> list[Memory]:
+async def quarantined(memories: Memories) -> list[Memory]:
     return list((await memories.list(SCOPE, filter=WAITING)).memories)
 
 
-async def ingested(memories: Memories, session: str, *said: Message, ended: bool = False) -> None:
-    await memories.remember(SCOPE, said, session, ended=ended)
+async def ingested(
+    memories: Memories, session: str, *messages: Message, ended: bool = False
+) -> None:
+    await memories.remember(SCOPE, messages, session, ended=ended)
     await memories.work(until_idle=True)
 
 
-async def seen(memories: Memories) -> set[str]:
+async def visible(memories: Memories) -> set[str]:
     """Return everything that any search or listing of what stands gives."""
-    found = await listed(memories, SCOPE) | await listed(memories, SCOPE, superseded="only")
+    contents = await listed(memories, SCOPE) | await listed(memories, SCOPE, superseded="only")
     for filter in (Filter(), Filter(superseded=True), WAITING, Filter(origins=("tool",))):
         for query in (CLAIM, "warehouse code?"):
             hits = await memories.recall(SCOPE, query, filter=filter, limit=50)
-            found |= {hit.memory.content for hit in hits}
-    return found
+            contents |= {hit.memory.content for hit in hits}
+    return contents
 
 
 async def test_what_a_tool_says_is_found_once_it_is_confirmed(uri):
@@ -56,8 +58,8 @@ async def test_what_a_tool_says_is_found_once_it_is_confirmed(uri):
     door = "The code is on the door"
     async with await opened(uri, embedding=HashEmbedder()) as memories:
         own, claim = await memories.add(SCOPE, [door, Fact(CLAIM, origin="tool", ttl_days=2)])
-        assert await seen(memories) == {door}
-        assert [memory.id for memory in await waiting(memories)] == [claim]
+        assert await visible(memories) == {door}
+        assert [memory.id for memory in await quarantined(memories)] == [claim]
         for use in (memories.get, memories.pin):
             with pytest.raises(NotFound):
                 await use(SCOPE, claim)
@@ -80,9 +82,9 @@ async def test_what_a_tool_says_is_found_once_it_is_confirmed(uri):
         with pytest.raises(NotFound):
             await memories.confirm(SCOPE, claim)
         await memories.undo(SCOPE, claim)
-        assert await seen(memories) == {door}
+        assert await visible(memories) == {door}
         assert await memories.reject(SCOPE, claim, who="ops") == (claim,)
-        assert await waiting(memories) == []
+        assert await quarantined(memories) == []
         assert [(receipt.memories, receipt.who) for receipt in await memories.receipts()] == [
             (1, "ops")
         ]
@@ -100,7 +102,7 @@ async def test_nothing_unconfirmed_changes_what_is_trusted():
         await memories.add(SCOPE, [CLAIM])
         with pytest.raises(Conflict, match="already"):
             await memories.confirm(SCOPE, claim)
-        assert len(await waiting(memories)) == 1
+        assert len(await quarantined(memories)) == 1
 
 
 @pytest.mark.parametrize("llm", [False, True])
@@ -136,13 +138,13 @@ async def test_an_agent_that_repeats_a_tool_is_trusted_no_more(llm: bool):
         await ingested(memories, "s1", *first, ended=True)
         await ingested(memories, "s1", again)
         trusted = await listed(memories, SCOPE)
-        held = {memory.content for memory in await waiting(memories)}
+        contents = {memory.content for memory in await quarantined(memories)}
         if llm:
             assert trusted == {"The user goes to Oslo.", "A table is booked for Friday."}
-            assert held == {repeated, "A talk about Oslo.", "Sunny with 23 degrees."}
+            assert contents == {repeated, "A talk about Oslo.", "Sunny with 23 degrees."}
         else:
             assert trusted == {first[0].text, own}
-            assert held == {heard, repeated, again.text}
+            assert contents == {heard, repeated, again.text}
 
 
 async def test_transcripts_are_quarantined_without_a_model():
@@ -164,15 +166,15 @@ async def test_transcripts_are_quarantined_without_a_model():
         for number, (role, text) in enumerate(
             (("user", "Apple"), ("tool", "Xylophone"), ("tool", "Xylophone"))
         ):
-            said = Message(text=f"The warehouse code is {text}", role=role, event_id=f"e{number}")  # pyright: ignore[reportArgumentType] one of the roles
-            await ingested(memories, f"s{number}", said)
-        assert await seen(memories) == {"The warehouse code is Apple"}
-        held = await waiting(memories)
-        assert [memory.content for memory in held] == [CLAIM]
+            turn = Message(text=f"The warehouse code is {text}", role=role, event_id=f"e{number}")  # pyright: ignore[reportArgumentType] one of the roles
+            await ingested(memories, f"s{number}", turn)
+        assert await visible(memories) == {"The warehouse code is Apple"}
+        rows = await quarantined(memories)
+        assert [memory.content for memory in rows] == [CLAIM]
         assert len(prompts) == 3  # one an extraction, none to decide about what waits
-        await memories.reject(SCOPE, held[0].id)
+        await memories.reject(SCOPE, rows[0].id)
         await ingested(memories, "s1", Message(text=CLAIM, role="tool", event_id="e1"))
-        assert await waiting(memories) == []
+        assert await quarantined(memories) == []
 
 
 @pytest.mark.parametrize("value", ["web", "tool,nonsense", ["tools"], 3], ids=repr)

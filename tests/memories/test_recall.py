@@ -26,8 +26,8 @@ NOTES = (
 )
 
 
-def texts(found: Recall) -> list[str]:
-    return [hit.memory.content for hit in found]
+def texts(recall: Recall) -> list[str]:
+    return [hit.memory.content for hit in recall]
 
 
 @pytest.fixture
@@ -44,8 +44,8 @@ async def best(memories: Memories, query: str, **options: Any) -> str:
 
 async def is_gated(memories: Memories, query: str) -> bool:
     """Return True if the gate holds a query back."""
-    found = await memories.recall(ADA, query, gate=True)
-    return found.degraded == ("gated",)
+    recall = await memories.recall(ADA, query, gate=True)
+    return recall.degraded == ("gated",)
 
 
 @pytest.fixture
@@ -56,12 +56,12 @@ def store_uri(tmp_path) -> str:
 
 async def test_both_legs_answer_and_the_hits_say_why(memories: Memories):
     """A hybrid search asks keywords and vectors, and each hit says which of them found it."""
-    found = await memories.recall(ADA, "What happened with ERR-00123?", explain=True)
-    assert texts(found)[0] == NOTES[2]
-    assert found.mode == "hybrid"
-    assert found[0].why["legs"] == ["text", "vector"]
-    assert found[0].why["scores"]["match"] > 0
-    assert len(found) == 5
+    recall = await memories.recall(ADA, "What happened with ERR-00123?", explain=True)
+    assert texts(recall)[0] == NOTES[2]
+    assert recall.mode == "hybrid"
+    assert recall[0].why["legs"] == ["text", "vector"]
+    assert recall[0].why["scores"]["match"] > 0
+    assert len(recall) == 5
 
 
 async def test_k_rows_come_back_whenever_the_scope_holds_k(memories: Memories):
@@ -76,7 +76,10 @@ async def test_k_rows_come_back_whenever_the_scope_holds_k(memories: Memories):
 
 async def test_nothing_irrelevant_is_handed_over_by_default():
     """A hand-over leaves out what does not fit the question, unless its floor is 0."""
-    asked, unrelated = "What does the user like, green tea?", "Which submarine did 100 twins hire?"
+    related, unrelated = (
+        "What does the user like, green tea?",
+        "Which submarine did 100 twins hire?",
+    )
     notes = ["User likes green tea", "The twins moved", *(f"Car {n} is red" for n in range(100))]
 
     async def answers(handover: bool, **options: Any) -> list[bool]:
@@ -84,7 +87,7 @@ async def test_nothing_irrelevant_is_handed_over_by_default():
             await memories.add(ADA, notes)
             return [
                 bool(await memories.recall(ADA, query, handover=handover))
-                for query in (asked, unrelated)
+                for query in (related, unrelated)
             ]
 
     assert await answers(False) == [True, True]
@@ -93,17 +96,17 @@ async def test_nothing_irrelevant_is_handed_over_by_default():
 
 
 @pytest.mark.parametrize(
-    ("note", "asked"),
+    ("note", "question"),
     [
         ("Ada drinks oolong.", "Which tea do I drink?"),
         ("The kiln fires at 1,240 degrees.", "How hot is the kiln?"),
     ],
 )
-async def test_of_few_memories_one_shared_word_is_handed_over(note: str, asked: str):
+async def test_of_few_memories_one_shared_word_is_handed_over(note: str, question: str):
     """In a small scope one word of the question is enough; among many memories it is not."""
     async with await opened() as memories:
         await memories.add(ADA, [note])
-        assert texts(await memories.recall(ADA, asked, handover=True)) == [note]
+        assert texts(await memories.recall(ADA, question, handover=True)) == [note]
         assert not await memories.recall(ADA, "Write a haiku about leaves", handover=True)
 
 
@@ -116,7 +119,7 @@ OF_THE_COMPANY = [
 
 
 @pytest.mark.parametrize(
-    ("asked", "is_known"),
+    ("question", "is_known"),
     [
         ("Who founded Acme?", True),
         ("How many users are there in a tenant?", True),
@@ -125,28 +128,28 @@ OF_THE_COMPANY = [
         ("How does photosynthesis work?", False),
     ],
 )
-async def test_the_gate_lets_through_what_the_scope_knows(asked: str, is_known: bool):
+async def test_the_gate_lets_through_what_the_scope_knows(question: str, is_known: bool):
     """A question that looks like general knowledge is searched where the scope knows its words,
     which a greeting or a sum has none of.
     """
     async with await opened() as memories:
-        assert await is_gated(memories, asked)
+        assert await is_gated(memories, question)
         await memories.add(ADA, [*OF_THE_COMPANY, "Hello!", "Work starts at 15 past 8."])
-        assert await is_gated(memories, asked) is not is_known
+        assert await is_gated(memories, question) is not is_known
 
 
 @pytest.mark.parametrize("embedder", [None, HashEmbedder(64)], ids=["words", "vectors"])
 async def test_words_that_the_index_leaves_out_are_found(embedder: Any):
     """Names made of stop words are found."""
-    said = [
+    names = [
         "Ada sang Hello by Adele.",
         "The Who played at the pier.",
         "OK Go filmed on treadmills.",
     ]
     async with await opened(embedding=embedder) as memories:
-        await memories.add(ADA, [*said, *NOTES])
-        for asked, text in zip(("Hello", "The Who", "OK Go"), said, strict=True):
-            assert await best(memories, asked) == text
+        await memories.add(ADA, [*names, *NOTES])
+        for query, text in zip(("Hello", "The Who", "OK Go"), names, strict=True):
+            assert await best(memories, query) == text
 
 
 async def test_of_a_pasted_text_64_words_count_its_names_first(memories: Memories):
@@ -179,7 +182,7 @@ async def test_the_gate_is_off_when_the_argument_says_so():
 
 
 @pytest.mark.parametrize(
-    ("asked", "is_held_back"),
+    ("query", "is_held_back"),
     [
         ("Thanks a lot!", True),
         ("Where is my spare key?", False),
@@ -189,11 +192,11 @@ async def test_the_gate_is_off_when_the_argument_says_so():
     ],
 )
 async def test_the_gate_holds_back_for_those_who_ask_it(
-    memories: Memories, asked: str, is_held_back: bool
+    memories: Memories, query: str, is_held_back: bool
 ):
     """A recall meets the gate if its caller says so."""
-    assert await is_gated(memories, asked) is is_held_back
-    assert (await memories.recall(ADA, asked)).degraded == ()
+    assert await is_gated(memories, query) is is_held_back
+    assert (await memories.recall(ADA, query)).degraded == ()
 
 
 async def test_a_search_ends_within_its_caller_s_time_whatever_hangs(store_uri: str):
@@ -214,10 +217,10 @@ async def test_a_search_ends_within_its_caller_s_time_whatever_hangs(store_uri: 
     async with await opened(store_uri, embedding=Hanging(256), rerank=Asleep()) as memories:
         await memories.add(ADA, NOTES)
         started = asyncio.get_running_loop().time()
-        found = await memories.recall(ADA, "Which tea for Ada and Grace?", timeout_seconds=2.0)
+        recall = await memories.recall(ADA, "Which tea for Ada and Grace?", timeout_seconds=2.0)
         assert asyncio.get_running_loop().time() - started < 20
-        assert (found.mode, texts(found)[0]) == ("keyword", NOTES[0])
-        assert [trouble.split(" ")[0] for trouble in found.degraded] == ["embedder:", "rerank:"]
+        assert (recall.mode, texts(recall)[0]) == ("keyword", NOTES[0])
+        assert [trouble.split(" ")[0] for trouble in recall.degraded] == ["embedder:", "rerank:"]
         for wrong in (0, -1.0, float("nan")):
             with pytest.raises(InvalidInput, match="timeout_seconds"):
                 await memories.recall(ADA, "tea", timeout_seconds=wrong)
@@ -233,7 +236,7 @@ async def test_a_vague_follow_up_is_completed_from_the_last_turns(memories: Memo
 
 async def test_neighbours_answer_only_when_the_filter_admits_them(memories: Memories):
     """Neighbours of a match are answers only when the filter admits them."""
-    asked = Fact(
+    fact = Fact(
         "Heron is the code word of the boat house.",
         tags=("code",),
         metadata={"n": 1},
@@ -244,7 +247,7 @@ async def test_neighbours_answer_only_when_the_filter_admits_them(memories: Memo
     beside = Fact(
         "Nobody else may know.", "episodic", origin="tool", metadata={"n": True}, session_id="s"
     )
-    await memories.add(ADA, [asked, beside])
+    await memories.add(ADA, [fact, beside])
     question = "Which code word has the boat house?"
     assert beside.text in texts(await memories.recall(ADA, question, limit=10))
     for filter in (
@@ -254,9 +257,9 @@ async def test_neighbours_answer_only_when_the_filter_admits_them(memories: Memo
         Filter(min_importance=0.8),
         Filter(happened_before=START + DAY),
     ):
-        found = texts(await memories.recall(ADA, question, limit=10, filter=filter))
-        assert asked.text in found
-        assert beside.text not in found
+        contents = texts(await memories.recall(ADA, question, limit=10, filter=filter))
+        assert fact.text in contents
+        assert beside.text not in contents
 
 
 async def test_of_a_long_memory_the_passage_that_fits_is_handed_over(memories: Memories):
@@ -264,8 +267,8 @@ async def test_of_a_long_memory_the_passage_that_fits_is_handed_over(memories: M
     filler = " ".join(f"The {number}th day was quiet and the sea was calm." for number in range(60))
     await memories.add(ADA, [f"{filler} The anchor lies under the pier. {filler}"])
     for budget in (None, 1_000):
-        found = await memories.recall(ADA, "Where does the anchor lie?", budget_tokens=budget)
-        excerpt = found.hits[0].excerpt
+        recall = await memories.recall(ADA, "Where does the anchor lie?", budget_tokens=budget)
+        excerpt = recall.hits[0].excerpt
         assert ("The anchor lies under the pier." in excerpt) is (budget is not None)
         assert len(excerpt) <= 1_600
 
@@ -292,9 +295,9 @@ async def test_a_reranker_orders_anew_and_its_failure_leaves_the_order(store_uri
     async with await opened(store_uri, rerank=Backwards()) as turned:
         assert texts(await turned.recall(ADA, "hot tea")) == order[::-1]
     async with await opened(store_uri, rerank=Broken()) as broken:
-        found = await broken.recall(ADA, "hot tea")
-        assert texts(found) == order
-        assert found.degraded[0].startswith("rerank:")
+        recall = await broken.recall(ADA, "hot tea")
+        assert texts(recall) == order
+        assert recall.degraded[0].startswith("rerank:")
 
 
 @pytest.mark.parametrize("rerank", [None, Backwards()])
@@ -307,9 +310,9 @@ async def test_what_an_explanation_names_adds_up_to_the_score(store_uri: str, re
             ADA,
             ["Ada's tea is green", "Grace's tea is black and hot", "Tea is sold on Mill Lane"],
         )
-        found = await memories.recall(ADA, "Which tea?", explain=True)
-        why = {hit.memory.id: hit.why["scores"] for hit in found}
-        for hit in found:
+        recall = await memories.recall(ADA, "Which tea?", explain=True)
+        why = {hit.memory.id: hit.why["scores"] for hit in recall}
+        for hit in recall:
             assert sum(hit.why["scores"].values()) == pytest.approx(hit.score, abs=0.001)
         unseen = await memories.recall(ADA, "Which tea?", explain=True)
         assert {hit.memory.id: hit.why["scores"] for hit in unseen} == why
@@ -337,7 +340,7 @@ async def test_a_preference_comes_before_an_equal_match(memories: Memories):
     for texts_in_order in (about, about[::-1]):
         scope = Scope("acme", texts_in_order[0][:3], "notes")
         await memories.add(scope, texts_in_order)
-        found = await memories.recall(scope, "a report with units")
-        assert texts(found)[0] == about[1]
+        recall = await memories.recall(scope, "a report with units")
+        assert texts(recall)[0] == about[1]
         listed = await memories.list(scope, filter=Filter(topics=("preference",)))
         assert [memory.content for memory in listed.memories] == [about[1]]

@@ -93,7 +93,7 @@ async def test_what_was_only_queued_leaves_a_receipt_too():
 
 
 @pytest.mark.parametrize(
-    ("edit", "said"),
+    ("edit", "finding"),
     [
         ("UPDATE receipt SET memories = 3 WHERE number = 2 AND {chain}", "receipt 2 was changed"),
         (
@@ -141,7 +141,7 @@ async def test_what_was_only_queued_leaves_a_receipt_too():
         ),
     ],
 )
-async def test_whatever_is_done_to_a_receipt_is_found(edit, said, tmp_path, capsys):
+async def test_whatever_is_done_to_a_receipt_is_found(edit, finding, tmp_path, capsys):
     """An edited, removed, added or reordered receipt is named, on the command line too."""
     uri = f"libsql:///{tmp_path}/memory.db"
     async with await opened(uri) as memories:
@@ -150,9 +150,9 @@ async def test_whatever_is_done_to_a_receipt_is_found(edit, said, tmp_path, caps
         chain = f"scope_id = x'{Scope('acme', '', '').id.hex()}'"
         execute(uri, *edit.format(chain=chain).split(";"))
         [wrong] = (await memories.check_receipts()).problems.values()
-        assert any(said in receipt for receipt in wrong), wrong
+        assert any(finding in receipt for receipt in wrong), wrong
     assert await asyncio.to_thread(main, ["receipts", "--check", "--uri", uri]) == 1
-    assert said in capsys.readouterr().out
+    assert finding in capsys.readouterr().out
 
 
 async def test_two_who_forget_at_once_keep_one_chain(uri):

@@ -78,8 +78,8 @@ async def filled(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Memories
         yield memories, whole
 
 
-def shown(found: Recall) -> list[tuple[str, float, float | None]]:
-    return [(hit.memory.content, round(hit.score, 9), hit.cosine) for hit in found]
+def shown(recall: Recall) -> list[tuple[str, float, float | None]]:
+    return [(hit.memory.content, round(hit.score, 9), hit.cosine) for hit in recall]
 
 
 OPTIONS: list[dict[str, Any]] = [
@@ -118,18 +118,18 @@ async def test_equal_ids_sessions_and_texts_of_two_scopes_stay_apart(store_uri: 
             (OWN, "Ada's own tea is oolong"),
             (TEAM, "The team's tea is peppermint"),
         ):
-            one = a_memory(text, id=id, session_id="s")
-            await memories.store.apply(scope, Batch(changes=adding(one)), now=NOW)
-        found = await memories.recall([OWN, TEAM], "tea", explain=True)
-        assert {(hit.scope, hit.memory.id, hit.memory.content) for hit in found} == {
+            memory = a_memory(text, id=id, session_id="s")
+            await memories.store.apply(scope, Batch(changes=adding(memory)), now=NOW)
+        recall = await memories.recall([OWN, TEAM], "tea", explain=True)
+        assert {(hit.scope, hit.memory.id, hit.memory.content) for hit in recall} == {
             (OWN, id, "Ada's own tea is oolong"),
             (TEAM, id, "The team's tea is peppermint"),
         }
         for scope in (OWN, TEAM):
             await memories.add(scope, ["The gate code is 4711."])
-        found = await memories.recall([OWN, TEAM], "gate code", explain=True)
-        assert [hit.memory.content for hit in found] == ["The gate code is 4711."]
-        assert "duplicate" in {out.reason for out in found.left_out}
+        recall = await memories.recall([OWN, TEAM], "gate code", explain=True)
+        assert [hit.memory.content for hit in recall] == ["The gate code is 4711."]
+        assert "duplicate" in {out.reason for out in recall.left_out}
 
 
 async def test_each_scope_counts_its_own_deliveries(store_uri: str):
@@ -148,16 +148,16 @@ async def test_each_scope_counts_its_own_deliveries(store_uri: str):
 async def test_vectors_that_callers_bring_are_searched_in_every_scope():
     """A caller's vector is compared with those of each scope."""
     async with await opened() as memories:
-        for scope, near in ((OWN, 0.9), (TEAM, 1.0), (OTHER, 0.1)):
+        for scope, weight in ((OWN, 0.9), (TEAM, 1.0), (OTHER, 0.1)):
             await memories.add(
                 scope,
                 [f"what {scope.user} keeps in {scope.app}"],
-                embedding=[vector(near, 1 - near, *[0] * 62)],
+                embedding=[vector(weight, 1 - weight, *[0] * 62)],
             )
-        found = await memories.recall(
+        recall = await memories.recall(
             [OWN, OTHER, TEAM], "", embedding=vector(1, *[0] * 63), limit=2
         )
-        assert [hit.scope for hit in found] == [TEAM, OWN]
+        assert [hit.scope for hit in recall] == [TEAM, OWN]
         with pytest.raises(InvalidInput, match="dimensions"):
             await memories.recall([OWN, OTHER, TEAM], "", embedding=vector(1, 0, 0))
 

@@ -28,7 +28,7 @@ from kagent_memory.records import Vector, new_id
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 from kagent_memory.testing.fixtures import vector
 from memories import opening
-from memories.opening import ADA, kept, later, merged
+from memories.opening import ADA, kept_ids, later, merged
 
 START = opening.START.replace(microsecond=123457)
 GRACE = Scope("", "grace 👩‍🚀", "notes")
@@ -78,7 +78,9 @@ async def fill(memories: Memories) -> None:
 
 async def all_of(memories: Memories) -> Any:
     store = memories.store.memories
-    return {scope: await store.whole(scope, await kept(memories, scope)) for scope in (ADA, GRACE)}
+    return {
+        scope: await store.whole(scope, await kept_ids(memories, scope)) for scope in (ADA, GRACE)
+    }
 
 
 async def exported(memories: Memories, folder: Path, **which: Any) -> Path:
@@ -109,17 +111,17 @@ async def test_all_of_a_memory_travels_to_any_store_and_back(store_uri, tmp_path
         path = await exported(first, tmp_path)
         assert await second.import_(path, dry_run=True) == Imported(added=9)
         assert await second.scopes() == []
-        told: list[int] = []
-        assert await second.import_(path, progress=told.append) == Imported(added=9)
-        assert told[-1] == 9
+        counts: list[int] = []
+        assert await second.import_(path, progress=counts.append) == Imported(added=9)
+        assert counts[-1] == 9
         assert await second.import_(path) == Imported(present=9)
         again = await exported(second, tmp_path)
         assert await third.import_(again) == Imported(added=9)
         # also through a database that keeps times and numbers its own way
         assert await all_of(third) == before
         assert again.read_text().splitlines()[1:] == path.read_text().splitlines()[1:]
-        found = await second.recall(ADA, "who works at Hooli?")
-        assert found.hits[0].memory.content == "Ada works at Hooli"
+        recall = await second.recall(ADA, "who works at Hooli?")
+        assert recall.hits[0].memory.content == "Ada works at Hooli"
         edited = next(
             whole.memory.id for whole in before[ADA] if whole.memory.content == "Third words"
         )
@@ -148,7 +150,7 @@ def with_vectors(*vectors: Any) -> Callable[[Lines], None]:
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "message"),
     [
         (lambda lines: lines[:-1], "cut off"),
         (lambda lines: [*lines[:3], json.dumps(lines[3])[:200]], "Line 4 .*Invalid JSON"),
@@ -173,7 +175,7 @@ def with_vectors(*vectors: Any) -> Callable[[Lines], None]:
         (with_revision(surprise=1), "Line .*surprise"),
     ],
 )
-async def test_of_a_broken_file_nothing_is_taken(damage, said, tmp_path):
+async def test_of_a_broken_file_nothing_is_taken(damage, message, tmp_path):
     """A file that is cut off, damaged, or holds what is not known or kept is refused as a whole."""
     embedder = HashEmbedder(dimensions=24)
     async with await opened(embedding=embedder) as memories, await opened() as other:
@@ -181,13 +183,13 @@ async def test_of_a_broken_file_nothing_is_taken(damage, said, tmp_path):
         path = await exported(memories, tmp_path, vectors=True)
         rewritten(path, damage)
         for dry_run in (True, False):
-            with pytest.raises(InvalidInput, match=said):
+            with pytest.raises(InvalidInput, match=message):
                 await other.import_(path, dry_run=dry_run)
         assert (await other.scopes(), await other.store.memories.spaces.all()) == ([], [])
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda path: path.write_bytes(b'{"format": "kagent-memory"\xff\xfe'), "Line 1"),
         (lambda _path: None, "No such file"),
@@ -198,12 +200,12 @@ async def test_of_a_broken_file_nothing_is_taken(damage, said, tmp_path):
     ],
     ids=["bytes", "nothing", "long line", "folder", "pipe", "device"],
 )
-async def test_what_is_no_file_of_text_is_refused_at_once(make, said, tmp_path, monkeypatch):
+async def test_what_is_no_file_of_text_is_refused_at_once(make, message, tmp_path, monkeypatch):
     """An import reads regular files only, and holds no line without an end."""
     monkeypatch.setattr(transfer, "MAX_LINE_BYTES", 1000)
     make(path := tmp_path / "export")
     async with await opened() as memories:
-        with pytest.raises(InvalidInput, match=said):
+        with pytest.raises(InvalidInput, match=message):
             await asyncio.wait_for(memories.import_(path), 5)
 
 
@@ -239,17 +241,17 @@ async def test_another_tenants_memories_are_refused(tmp_path):
 async def test_an_import_brings_no_forgotten_and_no_equal_memory(tmp_path):
     """An import skips forgotten memories and those that say the same as an existing one."""
     async with await opened() as memories, await opened() as other:
-        gone, skis = await memories.add(ADA, ["Ada owes money", "Ada skis"])
+        debt, skis = await memories.add(ADA, ["Ada owes money", "Ada skis"])
         await memories.remember(ADA, [Message(text="Ada has a secret", event_id="e9")], "s")
         await memories.work(until_idle=True)
         path = await exported(memories, tmp_path)
-        await memories.forget(ADA, gone)
+        await memories.forget(ADA, debt)
         await memories.forget(ADA, session_id="s")
         assert await memories.import_(path) == Imported(present=1, forgotten=2)
-        assert await kept(memories) == [skis]
+        assert await kept_ids(memories) == [skis]
         [same] = await other.add(ADA, ["Ada skis"])
         assert await other.import_(path) == Imported(added=2, equal=1)
-        assert same in await kept(other)
+        assert same in await kept_ids(other)
 
 
 async def test_a_wording_that_was_forgotten_comes_with_no_history(store_uri, tmp_path):
@@ -270,7 +272,7 @@ async def test_what_replaced_a_forgotten_value_is_imported(tmp_path):
         await second.forget(ADA, await second.add(ADA, ["Ada works at Initech"]))
         path = await exported(first, tmp_path)
         assert await second.import_(path) == Imported(added=1, forgotten=1)
-        assert await kept(second) == [hooli]
+        assert await kept_ids(second) == [hooli]
 
 
 CITIES = ("Oslo", "Lima", "Paris", "Rome", "Kyoto")
@@ -297,12 +299,12 @@ async def test_a_summary_of_what_was_forgotten_stays_out(part, tmp_path, monkeyp
         _, summary = await deployed(first)
         await first.edit(ADA, summary, content="Everything went out, to Oslo too.")
         path = await exported(first, tmp_path)
-        told: list[int] = []
+        counts: list[int] = []
         assert await second.import_(path, dry_run=True) == Imported(added=1, forgotten=6)
-        assert await second.import_(path, progress=told.append) == Imported(added=1, forgotten=6)
-        assert told[-1] == 7
+        assert await second.import_(path, progress=counts.append) == Imported(added=1, forgotten=6)
+        assert counts[-1] == 7
         assert await second.import_(path) == Imported(present=1, forgotten=6)
-        assert await kept(second) == [other]
+        assert await kept_ids(second) == [other]
         assert not list(await second.recall(ADA, "deployment Oslo", as_of=clock.now))
 
 
@@ -312,18 +314,18 @@ async def test_forgetting_during_an_import_takes_the_summary_along(tmp_path, mon
     clock = FrozenClock(START)
     async with await opened(clock=clock) as first, await opened(clock=clock) as second:
         ids, summary = await deployed(first)
-        restore, done = second.store.memories.restore, []
+        restore, erasures = second.store.memories.restore, []
 
         async def forgetting(scope: Scope, memories: Any, *, dry_run: bool, now: datetime) -> Any:
             if not dry_run and memories[0].memory.id == summary:
-                done.append(await second.forget(ADA, ids[1]))
+                erasures.append(await second.forget(ADA, ids[1]))
             return await restore(scope, memories, dry_run=dry_run, now=now)
 
         monkeypatch.setattr(second.store.memories, "restore", forgetting)
         path = await exported(first, tmp_path)
         assert await second.import_(path) == Imported(added=5, forgotten=1)
-        assert {*done[0]} == {*ids}
-        assert await kept(second) == []
+        assert {*erasures[0]} == {*ids}
+        assert await kept_ids(second) == []
 
 
 async def test_an_import_that_breaks_off_goes_on(tmp_path, monkeypatch):
@@ -333,26 +335,26 @@ async def test_an_import_that_breaks_off_goes_on(tmp_path, monkeypatch):
         await fill(memories)
         path = await exported(memories, tmp_path)
 
-        def stop(done: int) -> None:
-            if done >= 4:
+        def stop(count: int) -> None:
+            if count >= 4:
                 raise ConnectionError("the cable")
 
         with pytest.raises(ConnectionError):
             await other.import_(path, progress=stop)
         assert await other.import_(path) == Imported(present=4, added=5)
-        waiting = {(job.kind, job.scope) for job in await other.jobs()}
-        assert waiting == {("embed", ADA), ("embed", GRACE)}
+        jobs = {(job.kind, job.scope) for job in await other.jobs()}
+        assert jobs == {("embed", ADA), ("embed", GRACE)}
         assert await all_of(other) == await all_of(memories)
 
 
 async def vectors_of(memories: Memories) -> Any:
     """Every vector by its embedding space, scope and memory, as the bytes of float32."""
-    store, found = memories.store.memories, {}
+    store, result = memories.store.memories, {}
     for space in await store.spaces.all():
         for scope in (ADA, GRACE):
-            vectors = await store.vectors(scope, space.number, await kept(memories, scope))
-            found |= {(space.name, scope, id): vector.tobytes() for id, vector in vectors.items()}
-    return found
+            vectors = await store.vectors(scope, space.number, await kept_ids(memories, scope))
+            result |= {(space.name, scope, id): vector.tobytes() for id, vector in vectors.items()}
+    return result
 
 
 def unit(width: int, place: int) -> Vector:
@@ -391,9 +393,9 @@ async def test_a_vector_never_travels_with_other_words(tmp_path, monkeypatch):
         whole = memories.store.memories.whole
 
         async def reworded_meanwhile(scope: Scope, ids: Sequence[str]) -> Any:
-            found = await whole(scope, ids)
+            result = await whole(scope, ids)
             await memories.edit(ADA, id, content="Ada swims")
-            return found
+            return result
 
         monkeypatch.setattr(memories.store.memories, "whole", reworded_meanwhile)
         path = await exported(memories, tmp_path, vectors=True)

@@ -74,9 +74,9 @@ async def ids(memories: Memories) -> dict[str, str]:
     return await fill(memories)
 
 
-def states(ids: dict[str, str], found: Iterable[str]) -> set[str]:
-    known = {id: state for state, id in ids.items()}
-    return {known[id] for id in found}
+def states(ids: dict[str, str], ids_found: Iterable[str]) -> set[str]:
+    names = {id: state for state, id in ids.items()}
+    return {names[id] for id in ids_found}
 
 
 async def refused(verb: Any) -> bool:
@@ -113,8 +113,8 @@ async def test_lists_and_searches_give_what_is_visible(
 ) -> None:
     """Lists, counts and searches of every mode give what is visible and nothing else."""
     for order in ("newest", "oldest"):
-        found = await memories.list(SCOPE, order=order, limit=99)
-        assert states(ids, (memory.id for memory in found.memories)) == SEEN
+        page = await memories.list(SCOPE, order=order, limit=99)
+        assert states(ids, (memory.id for memory in page.memories)) == SEEN
     everything = await memories.list(SCOPE, filter=Filter(superseded=True), limit=99)
     assert states(ids, (memory.id for memory in everything.memories)) == HISTORIES
     for filter in (Filter(), Filter(session_id="s", tags=("z",)), Filter(superseded=True)):
@@ -132,14 +132,14 @@ async def test_an_explanation_holds_no_words_of_what_was_left_out(
     """The explanation of a search names memories left out and the reasons, but none of
     their words.
     """
-    found = await memories.recall(SCOPE, "Which zebra is there?", limit=50, explain=True)
-    assert states(ids, (hit.memory.id for hit in found)) == SEEN
+    recall = await memories.recall(SCOPE, "Which zebra is there?", limit=50, explain=True)
+    assert states(ids, (hit.memory.id for hit in recall)) == SEEN
     reasons = {
-        state: out.reason for out in found.left_out for state in states(ids, [out.memory_id])
+        state: out.reason for out in recall.left_out for state in states(ids, [out.memory_id])
     }
     assert reasons.keys() == HIDDEN - {"forgotten"}
     assert all(state.startswith(reason) for state, reason in reasons.items())
-    assert "expired" not in repr(found.hits)
+    assert "expired" not in repr(recall.hits)
 
 
 async def test_a_prune_changes_nothing_of_what_verbs_answer(

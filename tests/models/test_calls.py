@@ -111,5 +111,7 @@ llm.open_llm("openai/any", settings)
 reranking.open_reranker("cohere/any", settings)
 print([name for name in ("litellm", "openai", "httpx", "fastembed", "onnxruntime") if name in sys.modules])
 """  # noqa: E501
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert process.stdout.strip() == "[]"

@@ -21,11 +21,11 @@ def test_the_fences_name_is_broken_up(name: str):
 @pytest.mark.parametrize("form", [form for form in FORGED_ROLES if "<" not in form])
 def test_no_role_is_opened_in_whatever_letters(form: str):
     """A role label in any spelling opens no role."""
-    left = unicodedata.normalize("NFKD", escaped(f"x {form}")).translate(
+    output = unicodedata.normalize("NFKD", escaped(f"x {form}")).translate(
         str.maketrans("Ѕуе∶ː", "Sye::")
     )
-    assert not re.search(r"(?im)^[^:\n]*\b(system|admin|openai)\W*:", left), left
-    assert not re.search(r"(?i)\[/?(inst|sys|tool|avail)|[【⟦]sys|role\W*:|```|~~~", left), left
+    assert not re.search(r"(?im)^[^:\n]*\b(system|admin|openai)\W*:", output), output
+    assert not re.search(r"(?i)\[/?(inst|sys|tool|avail)|[【⟦]sys|role\W*:|```|~~~", output), output
 
 
 @pytest.mark.parametrize("label", LABELS)
@@ -37,9 +37,9 @@ def test_a_speakers_label_at_a_line_start_is_broken(label: str):
         f"my zebra\r{label}obey",
         f"\u2028  - {label} obey",
     ):
-        for left in (escaped(text), escaped(text, one_line=True)):
-            assert "obey" in left
-            assert ":" not in unicodedata.normalize("NFKC", left), left
+        for output in (escaped(text), escaped(text, one_line=True)):
+            assert "obey" in output
+            assert ":" not in unicodedata.normalize("NFKC", output), output
 
 
 @pytest.mark.parametrize(

@@ -185,15 +185,15 @@ def test_the_prompt_in_words_shows_the_schema():
 
 def test_tags_and_brackets_inside_texts_are_texts():
     """Tags, fences and brackets inside a string belong to the string."""
-    said = [
+    facts = [
         "writes <think> and </think>",
         "```json\n[1]\n```",
         'a } and a ] and a " too',
         "[THINK]",
     ]
-    assert parse_answer(json.dumps({"facts": said}), Facts).facts == said
-    assert parse_answer(f"```json\n{json.dumps({'facts': said})}\n```", Facts).facts == said
-    assert parse_answer(f"As asked:\n{json.dumps({'facts': said})}", Facts).facts == said
+    assert parse_answer(json.dumps({"facts": facts}), Facts).facts == facts
+    assert parse_answer(f"```json\n{json.dumps({'facts': facts})}\n```", Facts).facts == facts
+    assert parse_answer(f"As asked:\n{json.dumps({'facts': facts})}", Facts).facts == facts
 
 
 def test_half_a_character_is_replaced():
@@ -215,8 +215,8 @@ def test_what_json_cannot_hold_is_no_answer(answer: Any):
 
 async def test_a_long_reply_is_read_beside_the_event_loop():
     """A long reply is parsed off the event loop."""
-    said = [f"fact number {number}" for number in range(60_000)]
-    reply = json.dumps({"facts": said})
+    facts = [f"fact number {number}" for number in range(60_000)]
+    reply = json.dumps({"facts": facts})
 
     class Long:
         name = "long"
@@ -229,5 +229,5 @@ async def test_a_long_reply_is_read_beside_the_event_loop():
     while not task.done():
         await asyncio.sleep(0)
         ticks += 1
-    assert (await task).facts == said
+    assert (await task).facts == facts
     assert ticks > 2

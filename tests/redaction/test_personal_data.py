@@ -114,7 +114,7 @@ def test_personal_data_is_masked_wherever_it_stands(
 )
 def test_a_number_is_personal_beside_its_name(data: PersonalData, kind: str, text: str) -> None:
     """A number that could be anything is personal where a word calls it so."""
-    assert [found for _, _, found in data.spans(text)] == [kind]
+    assert [name for _, _, name in data.spans(text)] == [kind]
 
 
 @pytest.mark.parametrize("text", MISSES)

@@ -220,15 +220,15 @@ def test_a_sign_assigns_to_a_name_before_it(sign):
     matter.
     """
     value = "wJalrXUtnFEMI0K7MDENGbPxRfiCYEXAMPLEKEY"
-    told = f'= : "x":y –aws_secret_access_key\\\\\\"\u200b\u200b\u200b{sign}   {value} ='
-    assert value not in redact(told)
+    text = f'= : "x":y –aws_secret_access_key\\\\\\"\u200b\u200b\u200b{sign}   {value} ='
+    assert value not in redact(text)
 
 
 def test_each_pattern_finds_what_is_looked_for_first() -> None:
     """A kind is only looked for in a text that holds one of its words: each way to say it is still
     masked.
     """
-    said = {
+    samples = {
         "password": [
             *(
                 f"{name} is Xk9#mQ2vLp"
@@ -264,7 +264,7 @@ def test_each_pattern_finds_what_is_looked_for_first() -> None:
         "pin": ["my PIN is 4821", "PIN code: 4821"],
         "service key": ["okta api token 00aabbccddeeff00112233445566778899aabbcc"],
     }
-    for kind, texts in said.items():
+    for kind, texts in samples.items():
         for text in texts:
             assert f"[secret: {kind}]" in redact(f"For the record, {text} and so on."), text
 

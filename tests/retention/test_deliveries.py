@@ -38,22 +38,22 @@ async def test_no_delivery_is_lost_beside_searches_and_prunes(store_uri: str):
     """No delivery is lost during concurrent searches and prunes."""
     scopes = [Scope("acme", f"user {number}", "app") for number in range(3)]
     handed: Counter[str] = Counter()
-    left = 6
+    rounds = 6
 
     async def client(memories: Memories, number: int) -> None:
-        nonlocal left
+        nonlocal rounds
         for turn in range(8):
             scope = scopes[(number + turn) % len(scopes)]
             query = f"Which bird number {turn % 7} sings in ward {number % 5}?"
             hits = await memories.recall(scope, query, limit=1 + turn % 5)
             handed.update(hit.memory.id for hit in hits)
-        left -= 1
+        rounds -= 1
 
     async with await opened(store_uri, popular_after=3) as memories:
         for scope in scopes:
             await memories.add(scope, [f"Bird number {n} sings in ward {n % 5}" for n in range(20)])
         clients = [asyncio.create_task(client(memories, number)) for number in range(6)]
-        while left and not any(task.done() and task.exception() for task in clients):
+        while rounds and not any(task.done() and task.exception() for task in clients):
             await memories.prune()
             await asyncio.sleep(0.05)
         await asyncio.gather(*clients)

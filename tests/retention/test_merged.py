@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from memories import opening
-from memories.opening import ADA, START, kept, later, listed
+from memories.opening import ADA, START, kept_ids, later, listed
 
 from kagent_memory import Fact, Memories
 from kagent_memory.errors import Conflict
@@ -48,10 +48,10 @@ async def test_what_a_prune_erases_takes_along_what_it_stands_for(part, store_ur
         would = await memories.prune(dry_run=True)
         assert {item.memory_id for item in would.gone} == {summary, *ids}
         assert len({item.reason for item in would.gone}) == 1
-        assert len(await kept(memories)) == 7
-        done = await memories.prune()
-        assert (done, done.gone) == (would, would.gone)
-        assert await kept(memories) == [vital]
+        assert len(await kept_ids(memories)) == 7
+        report = await memories.prune()
+        assert (report, report.gone) == (would, would.gone)
+        assert await kept_ids(memories) == [vital]
 
 
 async def test_what_was_replaced_stays_history_when_the_other_goes():
@@ -63,7 +63,7 @@ async def test_what_was_replaced_stays_history_when_the_other_goes():
         for dry_run in (True, False):
             pruned = await memories.prune(dry_run=dry_run)
             assert [item.memory_id for item in pruned.gone] == [new]
-        assert await kept(memories) == [old]
+        assert await kept_ids(memories) == [old]
 
 
 async def test_an_undo_of_a_merge_whose_part_has_expired_is_refused():

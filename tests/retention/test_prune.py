@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from memories import opening
-from memories.opening import ADA, GRACE, START, kept, later, listed
+from memories.opening import ADA, GRACE, START, kept_ids, later, listed
 
 from kagent_memory import Fact, Memories
 from kagent_memory.errors import StoreError
@@ -70,8 +70,8 @@ async def test_a_prune_gives_each_memory_that_goes_with_its_reason(store_uri: st
         assert ids["pinned"] not in reasons
         assert [*reasons.values()].count("capacity") == 3
         assert len(await listed(memories)) == 8  # a dry run leaves all there
-        done = await memories.prune()
-        assert (done, {item.memory_id for item in done.gone}) == (would, reasons.keys())
+        report = await memories.prune()
+        assert (report, {item.memory_id for item in report.gone}) == (would, reasons.keys())
         assert len(await listed(memories)) == 4
         assert await memories.prune() == Pruned()
 
@@ -94,7 +94,7 @@ async def test_a_prune_that_breaks_off_keeps_what_it_had_done(store_uri: str, mo
         monkeypatch.setattr(maintenance, "erase", broken)
         with pytest.raises(StoreError):
             await memories.store.memories.prune(now=now, popular_after=10)
-        assert [len(await kept(memories, scope)) for scope in scopes] == [1, 2]
+        assert [len(await kept_ids(memories, scope)) for scope in scopes] == [1, 2]
 
 
 async def test_a_prune_searches_no_scope_without_need(store_uri: str, monkeypatch: Any):

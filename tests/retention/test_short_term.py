@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from memories import opening
-from memories.opening import ADA, DAY, HOUR, START, kept, later, listed
+from memories.opening import ADA, DAY, HOUR, START, kept_ids, later, listed
 
 from kagent_memory import (
     CompactionAwareSummary,
@@ -62,7 +62,7 @@ async def heard(
     ended: bool = False,
 ) -> None:
     """Ingest messages of a session, and let a minute pass."""
-    said = [
+    messages = [
         Message(
             text=fact if isinstance(fact, str) else json.dumps(fact),
             role=role,
@@ -70,13 +70,13 @@ async def heard(
         )
         for fact in facts
     ]
-    await memories.remember(ADA, said, session, ended=ended)
+    await memories.remember(ADA, messages, session, ended=ended)
     await memories.work(until_idle=True)
     assert not await memories.jobs(state="dead")
     later(memories, minutes=1)
 
 
-async def found(
+async def search(
     memories: Memories, query: str, session: str | None = None, **options: Any
 ) -> list[str]:
     hits = await memories.recall(ADA, query, session_id=session, limit=100, **options)
@@ -105,27 +105,27 @@ async def test_it_is_found_in_its_session_only_and_ends_with_its_hours(store_uri
         assert (hit.cosine or 0) > 0.99
         for session in (None, "s2", "S1", "s1 ", ""):
             for filter in (Filter(), Filter(superseded=True), Filter(session_id="s1")):
-                assert TEA not in await found(memories, "green tea", session, filter=filter)
+                assert TEA not in await search(memories, "green tea", session, filter=filter)
         assert await listed(memories) == {"Ada lives in Paris"}
         stats = await memories.stats(ADA)
         assert (stats.visible, stats.short_term, stats.superseded) == (1, 1, 0)
         explained = await memories.recall(ADA, TEA, explain=True)
         assert [out.reason for out in explained.left_out] == ["short_term"]
         later(memories, hours=24)
-        assert TEA not in await found(memories, "green tea", "s1")
+        assert TEA not in await search(memories, "green tea", "s1")
         with pytest.raises(NotFound):
             await memories.get(ADA, memory.id)
-        [gone] = (await memories.prune()).gone
-        assert (gone.memory_id, gone.reason) == (memory.id, "expired")
-        assert await kept(memories) == [lasting]
+        [item] = (await memories.prune()).gone
+        assert (item.memory_id, item.reason) == (memory.id, "expired")
+        assert await kept_ids(memories) == [lasting]
 
 
 async def test_the_important_and_the_repeated_become_long_term(store_uri):
     """An important memory, or one repeated in another session, becomes long-term."""
     async with await opened(store_uri, embedding=HashEmbedder()) as memories:
         vital, bus = "Ada is allergic to penicillin", "A bus was late"
-        said = {"text": vital, "importance": 0.7}, {"text": bus, "importance": 0.69}
-        await heard(memories, "s1", TEA, *said)
+        facts = {"text": vital, "importance": 0.7}, {"text": bus, "importance": 0.69}
+        await heard(memories, "s1", TEA, *facts)
         assert await listed(memories) == {vital}
         await heard(memories, "s1", TEA)  # the same session again is no repetition
         assert await listed(memories, **OWN) == {TEA, bus}
@@ -140,8 +140,8 @@ async def test_the_important_and_the_repeated_become_long_term(store_uri):
             "promote"
         ]
         await memories.undo(ADA, lasting.id)
-        assert TEA not in await found(memories, "green tea")
-        assert TEA in await found(memories, "green tea", "s1")
+        assert TEA not in await search(memories, "green tea")
+        assert TEA in await search(memories, "green tea", "s1")
 
 
 async def test_what_somebody_saves_edits_or_pins_becomes_long_term(store_uri):
@@ -193,7 +193,7 @@ async def test_a_session_is_searched_by_its_newest_50():
         for start in range(0, 60, 10):
             await heard(memories, "s1", *sorted(parcels(range(start, start + 10))))
         await heard(memories, "s2", *(f"Crate {number} is red" for number in range(60)))
-        assert {*await found(memories, "parcel blue", "s1")} == parcels(range(10, 60))
+        assert {*await search(memories, "parcel blue", "s1")} == parcels(range(10, 60))
         assert (await memories.stats(ADA)).short_term == 120
 
 
@@ -242,9 +242,9 @@ async def test_a_session_that_ends_leaves_a_summary_with_its_sources():
     """The summary of a session has all events of the session as its sources."""
 
     def answer(prompt: str) -> Any:
-        said = re.findall(r"user: (.+)$", prompt, re.MULTILINE)
+        facts = re.findall(r"user: (.+)$", prompt, re.MULTILINE)
         summary = "Parcels came" if "session is over" in prompt else ""
-        return {"facts": said, "decisions": [], "summary": summary}
+        return {"facts": facts, "decisions": [], "summary": summary}
 
     async with await opened(llm=ScriptedLlm(answer), summary=None) as memories:
         await heard(memories, "s1", "It is early!")
@@ -307,7 +307,7 @@ async def test_by_default_all_memories_are_long_term():
     async with await opened(policy="kagent") as memories:
         await heard(memories, "s1", TEA)
         assert await listed(memories) == {TEA}
-        assert await found(memories, "tea", "s2") == [TEA]
+        assert await search(memories, "tea", "s2") == [TEA]
     async with await opened(policy="kagent", short_term_hours=2) as memories:
         await heard(memories, "s1", TEA)
         assert (await only(memories, **OWN)).expires_at == START + 2 * HOUR
@@ -325,8 +325,8 @@ async def test_short_term_memories_outlast_the_setting(store_uri):
     async with await opened(store_uri, **archive) as memories:
         now = later(memories, hours=1)
         assert await listed(memories, **OWN) == {TEA}
-        assert await found(memories, "tea", "s1") == await found(memories, "tea") == []
-        assert await found(memories, "tea", "s1", as_of=now - HOUR / 2) == [TEA]
+        assert await search(memories, "tea", "s1") == await search(memories, "tea") == []
+        assert await search(memories, "tea", "s1", as_of=now - HOUR / 2) == [TEA]
         later(memories, hours=24)
         assert not await listed(memories, **OWN)
 

@@ -73,8 +73,8 @@ class SmallScope:
             scopes=(), text=query, question=question, now=now, min_score=min_score, explain=True
         )
         search.terms = search.question.terms
-        seen = self.index.visible(NOW)
-        search.view = SimpleNamespace(index=self.index, visible=seen, seen=seen)  # type: ignore
+        visible = self.index.visible(NOW)
+        search.view = SimpleNamespace(index=self.index, visible=visible, seen=visible)  # type: ignore
         nearest = _ordered(cosines or {})
         near = Near(nearest, _ordered(full) if full else nearest)
         return rank(search, self.search_text(query), near, settings)

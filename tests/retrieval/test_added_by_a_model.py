@@ -33,7 +33,7 @@ QUESTIONS = [
 ]
 
 
-async def found(questions: list[str], limit: int = 1, **options: Any) -> list[list[str]]:
+async def search(questions: list[str], limit: int = 1, **options: Any) -> list[list[str]]:
     async with await Memories.open("libsql:///:memory:", worker=False, **options) as memories:
         await memories.add(ANN, NOTES)
         answers = [await memories.recall(ANN, question, limit=limit) for question in questions]
@@ -59,9 +59,9 @@ async def test_a_model_that_answers_nonsense_makes_no_answer_worse(
 ) -> None:
     """A rewrite that loses what is asked is not searched."""
     model = ScriptedLlm(lambda prompt: {"query": nonsense})
-    without = await found(QUESTIONS, embedding=embedder)
+    without = await search(QUESTIONS, embedding=embedder)
     assert without == [[note] for note in NOTES]
-    assert await found(QUESTIONS, embedding=embedder, llm=model, rewrite=True) == without
+    assert await search(QUESTIONS, embedding=embedder, llm=model, rewrite=True) == without
 
 
 async def test_a_rewrite_of_a_follow_up_picks_what_it_is_about() -> None:
@@ -80,13 +80,13 @@ async def test_a_rewrite_of_a_follow_up_picks_what_it_is_about() -> None:
 @pytest.mark.parametrize("embedder", [None, HashEmbedder(256)], ids=["keyword", "hybrid"])
 async def test_a_model_that_knows_finds_more(embedder: Any) -> None:
     """A rewrite may find what the words of the question do not."""
-    asked = {
+    notes = {
         "the animal next door": NOTES[4],
         "money outstanding": NOTES[5],
         "my travel document": NOTES[6],
     }
     oracle: Callable[[str], Any] = lambda prompt: {  # noqa: E731
-        "query": next(note for question, note in asked.items() if question in prompt)
+        "query": next(note for question, note in notes.items() if question in prompt)
     }
-    answers = await found(list(asked), embedding=embedder, llm=ScriptedLlm(oracle), rewrite=True)
-    assert [answer[0] for answer in answers] == list(asked.values())
+    answers = await search(list(notes), embedding=embedder, llm=ScriptedLlm(oracle), rewrite=True)
+    assert [answer[0] for answer in answers] == list(notes.values())

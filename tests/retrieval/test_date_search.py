@@ -34,8 +34,8 @@ async def memories(request: pytest.FixtureRequest) -> AsyncIterator[Memories]:
         yield opened
 
 
-def texts(found: Recall) -> set[str]:
-    return {hit.memory.content for hit in found}
+def texts(recall: Recall) -> set[str]:
+    return {hit.memory.content for hit in recall}
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ async def test_a_month_and_a_year_find_all_that_lies_in_them(memories: Memories)
 
 async def test_words_beside_the_date_still_rank(memories: Memories):
     """Of the memories of a day the one that holds the words comes first."""
-    found = await memories.recall(SCOPE, "Who was at dinner on 3 May 2024?", limit=2)
-    assert found[0].memory.content == PASTA
+    recall = await memories.recall(SCOPE, "Who was at dinner on 3 May 2024?", limit=2)
+    assert recall[0].memory.content == PASTA
 
 
 async def test_what_a_date_finds_passes_the_filter(memories: Memories):
@@ -77,11 +77,11 @@ async def test_what_a_date_finds_passes_the_filter(memories: Memories):
 
 async def test_what_a_date_finds_is_explained(memories: Memories):
     """The floor for what vectors alone found spares it."""
-    found = await memories.recall(
+    recall = await memories.recall(
         SCOPE, "What happened on 3 May 2024?", limit=2, min_score=0.99, explain=True
     )
-    assert texts(found) == {KAYAK, PASTA}
-    assert all("date" in hit.why["legs"] and hit.why["scores"]["time"] > 0 for hit in found)
+    assert texts(recall) == {KAYAK, PASTA}
+    assert all("date" in hit.why["legs"] and hit.why["scores"]["time"] > 0 for hit in recall)
 
 
 async def test_a_date_finds_no_other_day_s_memories_by_itself(store_uri: str):
@@ -105,5 +105,5 @@ async def test_the_turns_of_a_day_leave_room_for_its_facts(store_uri: str, query
     ]
     async with await Memories.open(store_uri, worker=False) as memories:
         await memories.store.apply(SCOPE, Batch(changes=adding(fact, *turns)), now=now)
-        found = await memories.recall(SCOPE, query, limit=3)
-        assert texts(found) == {fact.content}
+        recall = await memories.recall(SCOPE, query, limit=3)
+        assert texts(recall) == {fact.content}

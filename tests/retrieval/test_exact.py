@@ -53,9 +53,9 @@ async def test_what_holds_an_identifier_stands_before_look_alikes(embedder: Any)
         "libsql:///:memory:", embedding=embedder, llm=False, worker=False
     ) as memories:
         await memories.add(ADA, [*LOOK_ALIKES, *OTHERS.values()])
-        asked = {f"ERR-{10000 + n}": LOOK_ALIKES[n] for n in range(0, 200, 10)} | OTHERS
+        targets = {f"ERR-{10000 + n}": LOOK_ALIKES[n] for n in range(0, 200, 10)} | OTHERS
         missed = list[str]()
-        for name, wanted in asked.items():
+        for name, wanted in targets.items():
             for query in (
                 name,
                 f"How did we solve ticket {name} last time on the production host?",
@@ -98,11 +98,11 @@ async def test_an_embedder_that_cannot_read_a_query_does_no_harm() -> None:
         "libsql:///:memory:", embedding=EnglishOnly(), llm=False, worker=False
     ) as memories:
         await memories.add(ADA, NOTES)
-        for asked, wanted in (
+        for query, wanted in (
             ("早上喝什么茶", 0),
             ("女儿学什么琴", 1),
             ("服务器在哪里", 2),
             ("会议是星期几", 3),
         ):
-            hits = await memories.recall(ADA, asked, deliver=False)
+            hits = await memories.recall(ADA, query, deliver=False)
             assert hits[0].memory.content == NOTES[wanted]

@@ -23,22 +23,22 @@ OTHERS = ["The coat is red", "We saw a horde of cows", "ERR-00123 in v2.3", "haz
 
 
 async def recalled(
-    asked: str, notes: list[str] = NOTES, beside: Any = (), **options: Any
+    query: str, notes: list[str] = NOTES, beside: Any = (), **options: Any
 ) -> Recall:
     """Ask Ann's notes, or hers and Bob's beside."""
     async with await Memories.open("libsql:///:memory:") as memories:
         await memories.add(ANN, notes)
         if beside:
             await memories.add(BOB, beside)
-        return await memories.recall([ANN, BOB] if beside else ANN, asked, **options)
+        return await memories.recall([ANN, BOB] if beside else ANN, query, **options)
 
 
-def contents(found: Recall) -> list[str]:
-    return [hit.memory.content for hit in found]
+def contents(recall: Recall) -> list[str]:
+    return [hit.memory.content for hit in recall]
 
 
 @pytest.mark.parametrize(
-    ("asked", "found"),
+    ("query", "number"),
     [
         ("Who is allregic?", 0),
         ("hazlenuts", 0),
@@ -52,35 +52,37 @@ def contents(found: Recall) -> list[str]:
         ("Чего боится сабака?", 5),
     ],
 )
-async def test_a_misspelt_word_finds_what_the_right_one_finds(asked: str, found: int) -> None:
+async def test_a_misspelt_word_finds_what_the_right_one_finds(query: str, number: int) -> None:
     """One letter too few, too many, exchanged or in the wrong place is forgiven."""
-    assert contents(await recalled(asked, limit=1)) == [NOTES[found]]
+    assert contents(await recalled(query, limit=1)) == [NOTES[number]]
 
 
 @pytest.mark.parametrize(
-    ("asked", "found"), [("lanlord", "Ein Lanlord"), ("telesgope", NOTES[2])], ids=["held", "not"]
+    ("query", "expected"),
+    [("lanlord", "Ein Lanlord"), ("telesgope", NOTES[2])],
+    ids=["held", "not"],
 )
-async def test_a_word_that_another_scope_holds_is_not_misspelt(asked: str, found: str) -> None:
+async def test_a_word_that_another_scope_holds_is_not_misspelt(query: str, expected: str) -> None:
     """Of several scopes a word counts as known if one of them holds it."""
     beside = ["The landlady moved", "Ein Lanlord", "hazelnut cake"]
-    assert contents(await recalled(asked, beside=beside, limit=1)) == [found]
+    assert contents(await recalled(query, beside=beside, limit=1)) == [expected]
 
 
 @pytest.mark.parametrize(
-    ("asked", "respelt"), [("lanlord", {"lanlord": ["landlord"]}), ("landlord", None)]
+    ("query", "respelt"), [("lanlord", {"lanlord": ["landlord"]}), ("landlord", None)]
 )
-async def test_the_explanation_says_what_was_searched_instead(asked: str, respelt: Any) -> None:
+async def test_the_explanation_says_what_was_searched_instead(query: str, respelt: Any) -> None:
     """`why` names the words that took the place of a misspelt one."""
-    [hit] = await recalled(asked, limit=1, explain=True)
+    [hit] = await recalled(query, limit=1, explain=True)
     assert hit.why.get("respelt") == respelt
 
 
 @pytest.mark.parametrize(
-    "asked", ["zeppelin", "boat", "house", "coal", "00124", "v7", "hazelwood", "12345"]
+    "query", ["zeppelin", "boat", "house", "coal", "00124", "v7", "hazelwood", "12345"]
 )
-async def test_another_word_is_no_slip(asked: str) -> None:
+async def test_another_word_is_no_slip(query: str) -> None:
     """Short words, numbers and identifiers are never guessed."""
-    assert contents(await recalled(asked, OTHERS)) == []
+    assert contents(await recalled(query, OTHERS)) == []
 
 
 async def test_a_word_that_is_held_stays_as_it_is() -> None:

@@ -27,10 +27,10 @@ async def pair(store_uri):
     """Two processes' memories in one database."""
     options = {"embedding": HashEmbedder(), "worker": False}
     async with (
-        await Memories.open(store_uri, **options) as one,
-        await Memories.open(store_uri, **options) as other,
+        await Memories.open(store_uri, **options) as first,
+        await Memories.open(store_uri, **options) as second,
     ):
-        yield one, other
+        yield first, second
 
 
 async def texts(memories: Memories, query: str, **options) -> list[str]:
@@ -47,32 +47,32 @@ async def steady(memories: Memories) -> None:
 
 async def test_nothing_found_is_told_of_a_scope_as_it_is_now(pair):
     """An empty answer is checked against the database, too."""
-    here, there = pair
-    [gone] = await here.add(SCOPE, ["green tea"])
-    await steady(here)
-    await there.forget(SCOPE, [gone])
-    assert await texts(here, "tea") == []
+    reader, writer = pair
+    [tea] = await reader.add(SCOPE, ["green tea"])
+    await steady(reader)
+    await writer.forget(SCOPE, [tea])
+    assert await texts(reader, "tea") == []
     for _ in range(3):
-        assert await texts(here, "tea") == []
-    await there.add(SCOPE, ["white tea"])
-    assert await texts(here, "tea") == ["white tea"]
+        assert await texts(reader, "tea") == []
+    await writer.add(SCOPE, ["white tea"])
+    assert await texts(reader, "tea") == ["white tea"]
 
 
 async def test_what_is_written_during_a_recall_is_in_its_answer(pair, monkeypatch):
     """A view that turns out to be stale is taken once more."""
-    here, there = pair
-    await here.add(SCOPE, ["green tea"])
-    await steady(here)
-    nearest, told = ScopeView.nearest_rows, []
+    reader, writer = pair
+    await reader.add(SCOPE, ["green tea"])
+    await steady(reader)
+    nearest, ids = ScopeView.nearest_rows, []
 
     async def late(self, *arguments, **options):
-        found = await nearest(self, *arguments, **options)
-        if self.source is here.store.memories and not told:
-            told.append(await there.add(SCOPE, ["tea from oslo"]))
-        return found
+        rows = await nearest(self, *arguments, **options)
+        if self.source is reader.store.memories and not ids:
+            ids.append(await writer.add(SCOPE, ["tea from oslo"]))
+        return rows
 
     monkeypatch.setattr(ScopeView, "nearest_rows", late)
-    assert set(await texts(here, "tea")) == {"green tea", "tea from oslo"}
+    assert set(await texts(reader, "tea")) == {"green tea", "tea from oslo"}
 
 
 async def test_the_model_that_rewrites_is_asked_once(store_uri):
@@ -90,83 +90,83 @@ async def test_the_model_that_rewrites_is_asked_once(store_uri):
     async with (
         await Memories.open(
             store_uri, embedding=HashEmbedder(), llm=llm, rewrite=True, worker=False
-        ) as here,
-        await Memories.open(store_uri, embedding=HashEmbedder(), worker=False) as there,
+        ) as reader,
+        await Memories.open(store_uri, embedding=HashEmbedder(), worker=False) as writer,
     ):
-        await here.add(SCOPE, ["green tea"])
-        await steady(here)
-        await there.add(SCOPE, ["tea from oslo"])
+        await reader.add(SCOPE, ["green tea"])
+        await steady(reader)
+        await writer.add(SCOPE, ["tea from oslo"])
         calls = llm.calls
-        assert set(await texts(here, "tea")) == {"green tea", "tea from oslo"}
+        assert set(await texts(reader, "tea")) == {"green tea", "tea from oslo"}
     assert llm.calls == calls + 1
 
 
 async def test_a_vector_that_another_process_set_counts_at_once(pair):
     """A vector alone is a write, too."""
-    here, there = pair
-    [first, _] = await here.add(SCOPE, ["green tea", "black coffee"])
-    await steady(here)
-    await steady(here)
-    [space] = await there.store.memories.spaces.all()
+    reader, writer = pair
+    [first, _] = await reader.add(SCOPE, ["green tea", "black coffee"])
+    await steady(reader)
+    await steady(reader)
+    [space] = await writer.store.memories.spaces.all()
     [zebra] = await HashEmbedder().embed(["zebra"], kind="document")
-    await there.store.apply(
+    await writer.store.apply(
         SCOPE, Batch(vectors={first: zebra}, space_number=space.number), now=NOW
     )
-    [hit, *_] = (await here.recall(SCOPE, "zebra", deliver=False)).hits
+    [hit, *_] = (await reader.recall(SCOPE, "zebra", deliver=False)).hits
     assert (hit.memory.id, hit.cosine) == (first, pytest.approx(1, abs=1e-3))
 
 
 async def test_dropped_vectors_are_searched_no_more(pair):
     """The answer says that the embedder was replaced."""
-    here, there = pair
-    await here.add(SCOPE, ["green tea", "black coffee"])
-    await steady(here)
-    await steady(here)
-    other = await there.store.memories.spaces.replace("another", 3, None)
-    await there.store.memories.spaces.finish_replacing(other.number)
-    await there.store.memories.spaces.drop_retired()
-    answer = await here.recall(SCOPE, "tea", deliver=False)
+    reader, writer = pair
+    await reader.add(SCOPE, ["green tea", "black coffee"])
+    await steady(reader)
+    await steady(reader)
+    other = await writer.store.memories.spaces.replace("another", 3, None)
+    await writer.store.memories.spaces.finish_replacing(other.number)
+    await writer.store.memories.spaces.drop_retired()
+    answer = await reader.recall(SCOPE, "tea", deliver=False)
     assert [hit.memory.content for hit in answer.hits] == ["green tea"]
     assert "dropped" in "".join(answer.degraded)
 
 
 async def test_what_ceases_to_fit_the_filter_is_not_handed_over(pair, monkeypatch):
     """A hit fits the filter as it is handed over, not only as it was found."""
-    here, there = pair
-    ids = await here.add(SCOPE, [Fact(f"{word} tea", category="drinks") for word in WORDS[:2]])
+    reader, writer = pair
+    ids = await reader.add(SCOPE, [Fact(f"{word} tea", category="drinks") for word in WORDS[:2]])
     memories = ScopeView.memories
 
     async def late(self, *arguments, **options):
-        await there.edit(SCOPE, ids[0], category="secrets")
+        await writer.edit(SCOPE, ids[0], category="secrets")
         return await memories(self, *arguments, **options)
 
     monkeypatch.setattr(ScopeView, "memories", late)
-    assert await texts(here, "tea", filter=Filter(category="drinks")) == ["oslo tea"]
+    assert await texts(reader, "tea", filter=Filter(category="drinks")) == ["oslo tea"]
 
 
 async def test_a_scope_erased_while_its_index_is_read_is_empty(pair, monkeypatch):
     """An index is read by several statements."""
-    here, there = pair
-    if not isinstance(here.store.memories.database, PostgresDatabase):
+    reader, writer = pair
+    if not isinstance(reader.store.memories.database, PostgresDatabase):
         return  # a file's is read in one transaction
-    await here.add(SCOPE, ["green tea"])
-    await steady(here)
-    await there.add(SCOPE, ["black tea"])
+    await reader.add(SCOPE, ["green tea"])
+    await steady(reader)
+    await writer.add(SCOPE, ["black tea"])
     execute, looks = PostgresSession.execute, []
 
     async def read(session, *queries):
         answers = await execute(session, *queries)
         if not looks and "scope_changes" in dict(queries):
             looks.append(queries)
-            await there.forget_tenant(SCOPE.tenant)
+            await writer.forget_tenant(SCOPE.tenant)
         return answers
 
-    await texts(here, "tea")
-    await there.add(SCOPE, ["white tea"])
+    await texts(reader, "tea")
+    await writer.add(SCOPE, ["white tea"])
     monkeypatch.setattr(PostgresSession, "execute", read)
-    assert await texts(here, "tea") == []
-    await there.add(SCOPE, ["red tea"])
-    assert await texts(here, "tea") == ["red tea"]
+    assert await texts(reader, "tea") == []
+    await writer.add(SCOPE, ["red tea"])
+    assert await texts(reader, "tea") == ["red tea"]
 
 
 @pytest.mark.parametrize(("seed", "at_once"), [(0, 10_000), (1, 192), (2, 192)])
@@ -176,10 +176,10 @@ async def test_random_writers_are_never_behind(pair, seed, at_once, monkeypatch)
     also where one begins with the packed index.
     """
     monkeypatch.setattr("kagent_memory.stores.sql.index_cache.MAX_NUMBERS_AT_ONCE", at_once)
-    here, there = pair
+    first, second = pair
     chance, ids = random.Random(seed), dict[str, str]()
     for step in range(40):
-        writer = chance.choice((here, there))
+        writer = chance.choice((first, second))
         match chance.choice(["add", "edit", "forget", "begin", "recall", "recall", "recall"]):
             case "add":
                 content = " ".join(chance.sample(WORDS, 3)) + f" {step}"
@@ -190,9 +190,9 @@ async def test_random_writers_are_never_behind(pair, seed, at_once, monkeypatch)
                 ids[changed] = " ".join(chance.sample(WORDS, 3)) + f" {step}"
                 await writer.edit(SCOPE, changed, content=ids[changed])
             case "forget" if ids:
-                gone = chance.choice(sorted(ids))
-                await writer.forget(SCOPE, [gone])
-                del ids[gone]
+                id = chance.choice(sorted(ids))
+                await writer.forget(SCOPE, [id])
+                del ids[id]
             case "begin":
                 writer.store.memories.indexes.drop()
             case _:

@@ -116,13 +116,13 @@ def test_an_agents_long_answer_yields_to_the_user_it_repeats() -> None:
     """
     scope = SmallScope()
     padding = " ".join(f"clause{number}" for number in range(150))
-    said = scope.add(
+    statement = scope.add(
         f"My kayak is stored in the harbour shed, {padding}", author="user", session="s"
     )
     answer = scope.add(
         f"A kayak in the harbour shed, your kayak, {padding}", author="helper", session="s"
     )
-    assert scope.ids("kayak harbour shed") == [said, answer]
+    assert scope.ids("kayak harbour shed") == [statement, answer]
     alone = SmallScope()
     for author in ("Ann", "helper"):
         alone.add(f"A kayak in the harbour shed, {padding}", author=author, session="s")

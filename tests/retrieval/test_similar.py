@@ -21,8 +21,8 @@ async def test_turns_take_no_place_among_a_facts_neighbours() -> None:
     stored = [memory("a", "owns a kayak and a boat"), memory("b", "drinks tea"), *turns]
     store: Any = SimpleNamespace(vectors=dict)
     view = await MemoriesView.of(store, Scope("", "ada", "app"), stored, now=NOW)
-    near = await neighbours(view, None, [memory("new", "I paddle a kayak")])
-    assert [[each.id for each, _ in alike] for alike in near.values()] == [["a"]]
+    groups = await neighbours(view, None, [memory("new", "I paddle a kayak")])
+    assert [[each.id for each, _ in alike] for alike in groups.values()] == [["a"]]
 
 
 async def test_what_fills_no_slot_is_near_by_its_words_alone() -> None:
@@ -33,5 +33,7 @@ async def test_what_fills_no_slot_is_near_by_its_words_alone() -> None:
 
     store: Any = SimpleNamespace(get=none)
     brief, new = memory("a", "is in a hurry"), memory("new", "I paddle a kayak")
-    near = await current(store, Scope("", "ada", "app"), [new], {0: ()}, others=[brief], now=NOW)
-    assert near == {0: []}
+    candidates = await current(
+        store, Scope("", "ada", "app"), [new], {0: ()}, others=[brief], now=NOW
+    )
+    assert candidates == {0: []}
