@@ -1,6 +1,7 @@
 """/api/v1: one route for each verb of `Memories`, made from its signature, with JSON in and out.
 
-Export and import are streamed, so that neither the server nor its caller holds all memories.
+Export and import are streamed, so that neither the server nor its caller holds all memories at
+once.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from .dependencies import (
     media_type,
     memories_of,
     own_job,
+    refuse_bound,
     scope_of,
     tenant_of,
     tenant_wide,
-    unbound,
     who,
     within,
 )
@@ -41,11 +42,11 @@ from .error_responses import URN, message_of
 
 JSON = "application/json"
 JSON_LINES = "application/jsonl"
-SENT_AT_ONCE = 65_536  # characters
-WRITTEN_AT_ONCE = 2**20  # bytes
-TELL_SECONDS = 5.0
+EXPORT_CHUNK_CHARS = 65_536
+SPOOL_BUFFER_BYTES = 2**20
+PROGRESS_SECONDS = 5.0
 CROSSES_SCOPES = frozenset({"receipts", "check_receipts"})
-TELLS_NOTHING = frozenset({"drain"})
+OPEN_TO_ALL = frozenset({"drain"})
 MAX_ARGUMENTS: Mapping[str, float] = {
     "items": 500,
     "ids": 10_000,
@@ -59,8 +60,8 @@ MAX_ARGUMENTS: Mapping[str, float] = {
     "why": 16_384,
     "cursor": 4096,
 }
-"""The largest number, the longest text or the longest list that a request may give; beside what the
-verbs allow.
+"""By argument, the largest number or the greatest length of a text or list in a request, beside the
+limits of the verbs.
 """
 
 router = APIRouter(prefix="/api/v1", include_in_schema=False)
@@ -87,75 +88,67 @@ def handler_of(verb: Verb) -> Callable[[Request], Coroutine[Any, Any, Response]]
     async def handle(request: Request) -> Response:
         arguments, memories = await _arguments(verb, request), memories_of(request)
         if verb.is_stream:
-            return await exported(verb.function(memories, **arguments))
+            return await stream_export(verb.function(memories, **arguments))
         if verb.takes_file:
-            return await imported(request, memories, **arguments)
+            return await stream_import(request, memories, **arguments)
         answer = await verb.function(memories, **arguments)
         return Response(await run_in_thread(LONG, verb.answer.dump_json, answer), media_type=JSON)
 
     return handle
 
 
-async def exported(lines: AsyncGenerator[str]) -> StreamingResponse:
+async def stream_export(lines: AsyncGenerator[str]) -> StreamingResponse:
     """Stream an export.
 
-    The first line is made before the answer begins, so that an error there sets the status.
+    The first lines are made before the answer begins, so that an error in them sets the status.
     """
-    ahead = [
-        await anext(lines),
-        await anext(lines),
-    ]  # the arguments are checked when the first line is made
+    # the first line checks the arguments
+    first_lines = [await anext(lines), await anext(lines)]
 
-    async def pieces() -> AsyncIterator[str]:
-        pending, size = ahead, 0
+    async def chunks() -> AsyncIterator[str]:
+        chunk, size = first_lines, 0
         async for line in lines:
-            pending.append(line)
+            chunk.append(line)
             size += len(line)
-            if size >= SENT_AT_ONCE:
-                yield "".join(f"{line}\n" for line in pending)
-                pending, size = [], 0
-        yield "".join(f"{line}\n" for line in pending)
+            if size >= EXPORT_CHUNK_CHARS:
+                yield "".join(f"{line}\n" for line in chunk)
+                chunk, size = [], 0
+        yield "".join(f"{line}\n" for line in chunk)
 
-    return StreamingResponse(pieces(), media_type=JSON_LINES, headers={"cache-control": "no-store"})
+    return StreamingResponse(chunks(), media_type=JSON_LINES, headers={"cache-control": "no-store"})
 
 
-async def imported(request: Request, memories: Memories, **options: Any) -> StreamingResponse:
+async def stream_import(request: Request, memories: Memories, **options: Any) -> StreamingResponse:
     """Import the body of a request and stream JSON lines.
 
     The lines are `{"done": N}` for progress, and at the end `{"imported": …}`, or `{"error": …}` if
     it fails after the answer began.
     """
-    events = _imported(request, memories, options)
+    events = _import_events(request, memories, options)
     first = await anext(events)
 
     async def lines() -> AsyncIterator[str]:
         async with aclosing(events):
             yield _line(first)
             try:
-                async for line in events:
-                    yield _line(line)
+                async for event in events:
+                    yield _line(event)
             except KagentMemoryError as error:
-                yield _line(
-                    {
-                        "error": {
-                            "type": f"{URN}{error.family.name}",
-                            "detail": message_of(error),
-                        }
-                    }
-                )
+                problem = {"type": f"{URN}{error.family.name}", "detail": message_of(error)}
+                yield _line({"error": problem})
 
     return StreamingResponse(lines(), media_type=JSON_LINES, headers={"cache-control": "no-store"})
 
 
-def _line(record: Mapping[str, Any]) -> str:
-    return json.dumps(record) + "\n"
+def _line(event: Mapping[str, Any]) -> str:
+    return json.dumps(event) + "\n"
 
 
-async def _imported(
+async def _import_events(
     request: Request, memories: Memories, options: Mapping[str, Any]
 ) -> AsyncGenerator[Mapping[str, Any]]:
-    """Yield the progress of an import every few seconds, then its outcome; stop it if nobody
-    listens.
+    """Yield the progress of an import every few seconds, then its outcome; stop the import if the
+    client is gone.
     """
     done = [0]
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
@@ -164,7 +157,7 @@ async def _imported(
         importing = memories.import_(path, **options, progress=done.append)
         task = asyncio.create_task(importing, name="kagent-memory-import")
         try:
-            while not (await asyncio.wait([task], timeout=TELL_SECONDS))[0]:
+            while not (await asyncio.wait([task], timeout=PROGRESS_SECONDS))[0]:
                 yield {"done": done[-1]}
             outcome = await task
         except InvalidInput as error:
@@ -176,10 +169,10 @@ async def _imported(
 
 
 async def _spool(request: Request, path: Path) -> None:
-    """Write a body to a file, because the import reads it twice."""
-    with path.open("wb", WRITTEN_AT_ONCE) as file:
-        async for piece in request.stream():
-            file.write(piece)
+    """Write the body to a file, because the import reads it twice."""
+    with path.open("wb", SPOOL_BUFFER_BYTES) as file:
+        async for chunk in request.stream():
+            file.write(chunk)
 
 
 async def _arguments(verb: Verb, request: Request) -> dict[str, Any]:
@@ -187,7 +180,7 @@ async def _arguments(verb: Verb, request: Request) -> dict[str, Any]:
 
     Raises:
         InvalidInput: an argument is missing, unknown or of the wrong type.
-        NotFound: the caller may not touch what they name.
+        NotFound: the caller may not touch the named memories.
     """
     query = _query(verb, request)
     if verb.in_query:
@@ -206,7 +199,7 @@ async def _arguments(verb: Verb, request: Request) -> dict[str, Any]:
     values |= request.path_params
     _check_sizes(values)
     _check_model(request, values.get("llm"))
-    values |= await _whose(verb, request, values)
+    values |= await _limits(verb, request, values)
     if "who" in verb.types:
         values["who"] = who(values.get("who", ""), caller_of(request))
     if missing := sorted(verb.required - values.keys() - {verb.takes_file}):
@@ -232,7 +225,7 @@ def _query(verb: Verb, request: Request) -> dict[str, str]:
 
 
 def _json(request: Request, body: bytes) -> bytes:
-    """Parse the JSON of a body; a missing body is an empty object.
+    """Return the JSON of a body; "{}" for a missing body.
 
     Raises:
         InvalidInput: the content type is not JSON.
@@ -253,20 +246,20 @@ def _check_model(request: Request, name: str | None) -> None:
     """
     models, providers = access_of(request).models, memories_of(request).providers
     if name and providers.needs_model and name not in models:
-        offered = ", ".join(sorted(models)) or "none"
-        raise InvalidInput(f"llm: the server does not make this model for callers, but {offered}.")
+        allowed = ", ".join(sorted(models)) or "none"
+        raise InvalidInput(f"llm: the server does not make this model for callers, but {allowed}.")
 
 
 def _check_sizes(values: Mapping[str, Any]) -> None:
-    for name, most in MAX_ARGUMENTS.items():
+    for name, maximum in MAX_ARGUMENTS.items():
         value = values.get(name)
-        if isinstance(value, str | list | tuple) and len(value) > most:  # pyright: ignore[reportUnknownArgumentType]
-            raise InvalidInput(f"{name}: longer than the {most:,} that a server takes at once.")
-        if isinstance(value, int | float) and value > most:
-            raise InvalidInput(f"{name}: greater than the {most:,} that a server allows.")
+        if isinstance(value, str | list | tuple) and len(value) > maximum:  # pyright: ignore[reportUnknownArgumentType]
+            raise InvalidInput(f"{name}: longer than the {maximum:,} that a server takes at once.")
+        if isinstance(value, int | float) and value > maximum:
+            raise InvalidInput(f"{name}: greater than the {maximum:,} that a server allows.")
 
 
-async def _whose(verb: Verb, request: Request, values: dict[str, Any]) -> dict[str, Any]:
+async def _limits(verb: Verb, request: Request, values: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments that limit a call to what the caller may touch.
 
     Raises:
@@ -282,15 +275,15 @@ async def _whose(verb: Verb, request: Request, values: dict[str, Any]) -> dict[s
         return tenant_wide(caller, values.get("tenant"))
     if "job_id" in names:
         return {"job_id": (await own_job(request, values["job_id"])).id}
-    if verb.name not in TELLS_NOTHING:
-        unbound(request)
+    if verb.name not in OPEN_TO_ALL:
+        refuse_bound(request)
     return {}
 
 
 def _scope(verb: Verb, request: Request, values: dict[str, Any]) -> dict[str, Any]:
-    caller, named = caller_of(request), values.get("scope")
-    if named:
-        for scope in [named] if isinstance(named, Scope | Scopes) else named:
+    caller, scopes = caller_of(request), values.get("scope")
+    if scopes:
+        for scope in [scopes] if isinstance(scopes, Scope | Scopes) else scopes:
             caller.checked(scope)
         return {}
     # several scopes

@@ -27,9 +27,7 @@ from .middleware import Gate
 from .probes import add_probes
 
 ROUTES = APIRouter()
-"""What every application of this process answers; each route is made ready once, by the first
-request of all.
-"""
+"""The routes of every application of this process; they are prepared once, by the first request."""
 for _router in (
     kagent.router,
     api.router,
@@ -48,9 +46,9 @@ def create_app(
     """Return the ASGI application.
 
     Args:
-        memories: open memories, which the app leaves open; or a function that opens some when the
-            app starts, which the app closes when it ends.
-        access: who may call.
+        memories: open memories, which the app leaves open; or a function that opens them, called
+            when the app starts; these the app closes at its end.
+        access: the rules of access.
         clock: returns the current time (aware UTC).
     """
 

@@ -24,8 +24,8 @@ AnyScope = TypeVar("AnyScope", Scope, Scopes, Scope | Scopes)
 COOKIE = "kagent_memory_token"
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
 MAX_OPEN = 128  # open requests of one caller; more are refused
-MAX_RUNNING = 64  # requests in progress; others wait
-SHARES = 8  # the share of one caller: 1/8 of them
+MAX_RUNNING = 64  # requests in progress; further ones wait
+SHARES = 8  # the share of one caller: 1/8 of the requests in progress
 LONG_BODY = 2_000  # bytes; longer searches take noticeable CPU time
 NOT_FROM_HERE = (
     "Without auth this server answers its own machine only. Let others in with a token "
@@ -42,11 +42,11 @@ class Access:
         required: True if every call needs a token or a trusted proxy; False only on loopback.
         trusted_proxy: True to trust X-User-Id, X-Agent-Name and X-Tenant-Id, set by a proxy in
             front.
-        hosts: host names to answer to without authentication; others are refused against DNS
-            rebinding.
-        models: models that callers may choose beside the server's own.
-        max_body_bytes: the largest request body.
-        max_import_bytes: the largest import, which is spooled to disk.
+        hosts: the host names of a server without authentication; requests for others are refused,
+            against DNS rebinding.
+        models: the models that callers may choose beside the server's own.
+        max_body_bytes: the largest request body, in bytes.
+        max_import_bytes: the largest import, in bytes; imports are spooled to disk.
     """
 
     required: bool = False
@@ -123,23 +123,27 @@ def caller_of_proxy(headers: Headers, tenant: str) -> Caller | None:
     """Return the caller that a trusted proxy names: a user, or an agent that acts for its users
     (X-Agent-Name alone).
 
-    Return None if a header comes twice, because then the proxy passed on what its caller sent.
+    Return None if a header comes twice, because then the proxy passed on its caller's header.
     """
     try:
-        user, app = _told(headers, "x-user-id"), _told(headers, "x-agent-name")
-        named = _told(headers, "x-tenant-id")
+        user, app = _header(headers, "x-user-id"), _header(headers, "x-agent-name")
+        named_tenant = _header(headers, "x-tenant-id")
     except ValueError:
         return None
     if not user and not app:
         return None
-    tenant = tenant if named is None else named
+    tenant = tenant if named_tenant is None else named_tenant
     return Caller(
         name=f"proxy {user or app}", tenant=tenant, user=user or None, app=None if user else app
     )
 
 
-def _told(headers: Headers, name: str) -> str | None:
-    """Decode a header as UTF-8 if possible, otherwise as Latin-1."""
+def _header(headers: Headers, name: str) -> str | None:
+    """Decode a header as UTF-8 if possible, otherwise as Latin-1.
+
+    Raises:
+        ValueError: the header comes twice.
+    """
     values = headers.getlist(name)  # starlette decodes headers as Latin-1
     if len(values) > 1:
         raise ValueError(name)
@@ -166,9 +170,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_elsewhere(host: str) -> bool:
-    """Return True if this is the address of another machine, or an address by which others reach
-    this one.
-    """
+    """Return True for the address of another machine, or one by which others reach this machine."""
     address = _address(host)
     return address is not None and not address.is_loopback
 
@@ -200,8 +202,8 @@ class Admission:
     """Authenticate callers and give each a fair share of the requests in progress.
 
     Args:
-        access: who may call.
-        memories: returns the memories that are served, once they are open.
+        access: the rules of access.
+        memories: returns the memories to serve, once they are open.
     """
 
     def __init__(self, access: Access, memories: Callable[[], Memories]) -> None:
@@ -214,7 +216,8 @@ class Admission:
         """Authenticate the caller at an address.
 
         Raises:
-            HTTPException: 401 without valid credentials; 403 from another machine, if none needed.
+            HTTPException: 401 without valid credentials; 403 from another machine if the server
+                requires none.
             StoreError: the token cannot be looked up.
         """
         access, memories = self.access, self.memories()
@@ -254,9 +257,7 @@ class Admission:
 
     @asynccontextmanager
     async def turn(self, caller: Hashable, *, is_long: bool = False) -> AsyncGenerator[None]:
-        """Wait until it is the turn of a request of `caller`; a caller's long ones run one after
-        another.
-        """
+        """Wait for the turn of a request; the long requests of one caller run one by one."""
         slots = 1 if is_long else max(1, MAX_RUNNING // SHARES)
         own = self._own_slots.setdefault((caller, is_long), asyncio.Semaphore(slots))
         async with own, self._slots:

@@ -52,11 +52,11 @@ def scope_of(request: Request) -> Scope:
     """
     params = request.query_params
     tenant, user, app = params.get("tenant"), params.get("user", ""), params.get("app", "")
-    named = Scope(tenant_of(request) if tenant is None else tenant, user, app)
-    return caller_of(request).checked(named)
+    scope = Scope(tenant_of(request) if tenant is None else tenant, user, app)
+    return caller_of(request).checked(scope)
 
 
-def known_id(id: str, what: str) -> str:
+def known_id(id: str, kind: str) -> str:
     """Return `id` if it has the form of our ids.
 
     Raises:
@@ -65,25 +65,25 @@ def known_id(id: str, what: str) -> str:
     try:
         return str(uuid.UUID(id))
     except ValueError as error:
-        raise NotFound(f"No such {what}.") from error
+        raise NotFound(f"No such {kind}.") from error
 
 
 def within(caller: Caller, **parts: str | None) -> dict[str, str | None]:
-    """Return the requested parts of scopes, limited to what the caller is bound to.
+    """Return the requested parts of scopes, limited to those that the caller is bound to.
 
     Raises:
         InvalidInput: a value cannot be part of a scope.
-        NotFound: no scope satisfies both.
+        NotFound: the caller is bound to other parts.
     """
-    limited: dict[str, str | None] = {}
+    limits: dict[str, str | None] = {}
     for name, value in parts.items():
         bound = getattr(caller, name)
         if value == "" and name != "tenant":
             raise InvalidInput(f"{name}: must not be empty; leave it out to mean all.")
         if value is not None and bound is not None and checked_name(value, f"The {name}") != bound:
             raise NotFound("No such memories.")
-        limited[name] = value if bound is None else bound
-    return limited
+        limits[name] = value if bound is None else bound
+    return limits
 
 
 def tenant_wide(caller: Caller, tenant: str | None) -> dict[str, str | None]:
@@ -124,7 +124,7 @@ async def own_job(request: Request, id: str) -> Job:
     return matching[0]
 
 
-def unbound(request: Request) -> None:
+def refuse_bound(request: Request) -> None:
     """Refuse bound callers, for verbs that cross tenants.
 
     Raises:
@@ -134,8 +134,6 @@ def unbound(request: Request) -> None:
         raise NotFound("Not available to a caller that is bound to a tenant or user.")
 
 
-def who(name: str, caller: Caller) -> str:
-    """Return the name for the history: the one that the caller states, marked with the
-    authenticated one.
-    """
-    return name if caller.name == "local" else f"{name} ({caller.name})".strip()
+def who(claim: str, caller: Caller) -> str:
+    """Return the name for the history: the claim of the caller, with the authenticated name."""
+    return claim if caller.name == "local" else f"{claim} ({caller.name})".strip()

@@ -37,15 +37,15 @@ def message_of(error: KagentMemoryError) -> str:
     return str(error) or type(error).__doc__ or ""
 
 
-def told(error: KagentMemoryError) -> dict[str, Any]:
-    """Return an error's message for a page, and its status."""
-    return {"wrong": message_of(error), "status": error.family.http_status}
+def error_values(error: KagentMemoryError) -> dict[str, Any]:
+    """Return the values of an error for a page: its message and status."""
+    return {"problem": message_of(error), "status": error.family.http_status}
 
 
 def log_defect(error: Exception) -> None:
     """Log where an unexpected error arose, without its message, which may quote user content."""
     frames = "".join(traceback.format_tb(error.__traceback__))
-    logger.error("%s after a request was let in:\n%s", type(error).__name__, frames)
+    logger.error("%s while answering a request:\n%s", type(error).__name__, frames)
 
 
 async def answer_to(request: Request, error: Exception) -> Response:
@@ -57,18 +57,18 @@ async def answer_to(request: Request, error: Exception) -> Response:
     match error:
         case KagentMemoryError():
             family = error.family
-            return _written(request, family.http_status, message_of(error), kind=family.name)
+            return _respond(request, family.http_status, message_of(error), kind=family.name)
         case HTTPException(status_code=status):
             kind = "not-found" if status == HTTPStatus.NOT_FOUND else ""
-            answer = _written(request, status, str(error.detail), kind=kind)
+            answer = _respond(request, status, str(error.detail), kind=kind)
             answer.headers.update(error.headers or {})
             return answer
         case _:
             log_defect(error)
-            return _written(request, 500, "Internal server error; see the server's log.")
+            return _respond(request, 500, "Internal server error; see the server's log.")
 
 
-def _written(request: Request, status: int, text: str, *, kind: str = "") -> Response:
+def _respond(request: Request, status: int, text: str, *, kind: str = "") -> Response:
     path, text, title = request.url.path, printable(text), HTTPStatus(status).phrase.capitalize()
     if path.startswith(KAGENT_PREFIX):
         if status == HTTPStatus.UNAUTHORIZED:

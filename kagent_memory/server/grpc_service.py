@@ -37,10 +37,10 @@ from .kagent_wire import DIMENSIONS, check_count, check_width
 SERVICE = "kagent.api.v1alpha1.MemoryService"
 MAX_STREAMS = 2 * MAX_OPEN  # open calls on one connection
 MAX_CONNECTIONS = 1_000
-MAX_PENDING = 4_000  # calls that wait to begin; beyond, grpcio cancels calls of any caller
+MAX_PENDING = 4_000  # calls that wait to begin; beyond this grpcio cancels calls of any caller
 HANDSHAKE_MS = 15_000  # for the handshake of a connection
 IDLE_MS = 300_000  # of an idle connection; clients reconnect by themselves
-MAX_AGE_MS = 3_600_000  # age of a connection; its open calls get five more minutes
+MAX_AGE_MS = 3_600_000  # of a connection; its open calls get five more minutes
 AGE_GRACE_MS = 300_000
 SHUTDOWN_SECONDS = 5.0
 MAX_METADATA_BYTES = 1024 * 1024
@@ -56,8 +56,8 @@ Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
 
 def descriptors() -> FileDescriptorSet:
     """Return the descriptors of the imports of the contract and, last, of the contract itself."""
-    packed = files("kagent_memory.server").joinpath("kagent.binpb").read_bytes()
-    return FileDescriptorSet.FromString(packed)
+    data = files("kagent_memory.server").joinpath("kagent.binpb").read_bytes()
+    return FileDescriptorSet.FromString(data)
 
 
 @cache
@@ -71,7 +71,7 @@ def pool() -> DescriptorPool:
 
 @cache
 def methods() -> dict[str, tuple[type[Message], type[Message]]]:
-    """Return the name of each method with the classes of its request and answer."""
+    """Return the classes of request and answer of each method, by its name."""
     service: Any = pool().FindServiceByName(SERVICE)
     return {
         method.name: (GetMessageClass(method.input_type), GetMessageClass(method.output_type))
@@ -82,8 +82,8 @@ def methods() -> dict[str, tuple[type[Message], type[Message]]]:
 class _Service:
     """Answer the methods.
 
-    A request is read as a stream of one message, so that the caller is authenticated before it is
-    read.
+    A request is read as a stream of one message, so that the caller is authenticated before the
+    message is read.
     """
 
     def __init__(self, admission: Admission) -> None:
@@ -91,18 +91,18 @@ class _Service:
 
     async def answer(self, method: str, requests: AsyncIterator[bytes], context: Context) -> bytes:
         """Answer one call."""
-        verb, (takes, gives) = VERBS[method], methods()[method]
+        verb, (request_type, answer_type) = VERBS[method], methods()[method]
         try:
             caller = await self._caller(context)
-            # without authentication callers are told apart by connection
-            who: Caller | str = context.peer() if caller is LOCAL else caller
-            with self._admission.open(who):
-                raw = await _only(requests)
+            # without authentication, one connection is one caller
+            key: Caller | str = context.peer() if caller is LOCAL else caller
+            with self._admission.open(key):
+                raw = await _single(requests)
                 is_long = method == "Search" and len(raw) > LONG_BODY
-                async with self._admission.turn(who, is_long=is_long):
-                    request = await run_in_thread(len(raw), _read, takes, raw, verb.read)
+                async with self._admission.turn(key, is_long=is_long):
+                    request = await run_in_thread(len(raw), _parse, request_type, raw, verb.read)
                     answer = await verb.answer(self._memories, caller, request)
-                    return await run_in_thread(size_of(answer), _written, gives, answer)
+                    return await run_in_thread(size_of(answer), _serialise, answer_type, answer)
         except Exception as error:
             code, text = _status(error, verb.failed)
             await context.abort(code, printable(text))
@@ -138,16 +138,16 @@ def _address(context: Context) -> str:
     return rest.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else "unknown"
 
 
-async def _only(requests: AsyncIterator[bytes]) -> bytes:
-    """Return the message of a call; waiting for it uses only the caller's share."""
+async def _single(requests: AsyncIterator[bytes]) -> bytes:
+    """Return the only message of a call; waiting for it uses the caller's own share."""
     async for message in requests:
         return message
     raise InvalidInput("The call has no message.")
 
 
-def _read(takes: type[Message], raw: bytes, read: Callable[[Fields], Any]) -> Any:
+def _parse(request_type: type[Message], raw: bytes, read: Callable[[Fields], Any]) -> Any:
     try:
-        fields = _fields(takes.FromString(raw))
+        fields = _fields(request_type.FromString(raw))
     except InvalidInput:
         raise
     except (DecodeError, ValueError, RecursionError) as error:
@@ -179,15 +179,15 @@ def _fields(message: Message) -> Fields:
     return fields
 
 
-def _written(gives: type[Message], answer: Fields) -> bytes:
+def _serialise(answer_type: type[Message], answer: Fields) -> bytes:
     for row in answer.get("memories", ()):
         if not isinstance(row.get("metadata", {}), dict):
-            row["metadata"] = {}  # over HTTP metadata may be any JSON, a Struct is an object
-    written = ParseDict(answer, gives()).SerializeToString()
-    if len(written) > MAX_ANSWER_BYTES:
+            row["metadata"] = {}  # over HTTP metadata may be any JSON, but a Struct is an object
+    data = ParseDict(answer, answer_type()).SerializeToString()
+    if len(data) > MAX_ANSWER_BYTES:
         text = f"The memories are longer than {MAX_ANSWER_BYTES} bytes in all; list them over HTTP."
         raise HTTPException(429, text)
-    return written
+    return data
 
 
 @asynccontextmanager
@@ -223,23 +223,23 @@ async def serving(admission: Admission, *, host: str, port: int) -> AsyncGenerat
         for name in methods()
     }
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
-    healthy = health.HealthServicer()
-    health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
+    health_service = health.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(health_service, server)
     for name in ("", SERVICE):
-        await healthy.set(name, health_pb2.HealthCheckResponse.SERVING)
+        await health_service.set(name, health_pb2.HealthCheckResponse.SERVING)
     names = (SERVICE, HEALTH_NAME, reflection.SERVICE_NAME)
-    reflected = reflection.aio.ReflectionServicer(names, pool())
-    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(reflected, server)
-    named = f"[{host}]" if ":" in host else host
+    reflection_service = reflection.aio.ReflectionServicer(names, pool())
+    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(reflection_service, server)
+    address = f"[{host}]" if ":" in host else host
     try:
-        bound = server.add_insecure_port(f"{named}:{port}")
+        bound_port = server.add_insecure_port(f"{address}:{port}")
     except RuntimeError as error:
         raise ConfigurationError(
-            f"{named}:{port} cannot be bound for gRPC; choose another --grpc-port."
+            f"{address}:{port} cannot be bound for gRPC; choose another --grpc-port."
         ) from error
     await server.start()
     try:
-        yield bound
+        yield bound_port
     finally:
-        await healthy.enter_graceful_shutdown()
+        await health_service.enter_graceful_shutdown()
         await server.stop(SHUTDOWN_SECONDS)

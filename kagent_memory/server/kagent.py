@@ -25,16 +25,16 @@ from ..records import Memory, Scope
 from .auth import Caller
 from .dependencies import caller_of, memories_of
 from .kagent_wire import (
+    AgentUser,
     Item,
-    Named,
     Search,
+    agent_user_of,
     batch_of,
-    decoded,
-    found,
     item_of,
-    listed,
-    named_of,
+    list_row,
+    parse_body,
     search_of,
+    search_row,
 )
 
 
@@ -43,7 +43,7 @@ def _names(agent_name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((agent_name, agent_name.replace("-", "_"))))
 
 
-def _scopes(memories: Memories, caller: Caller, request: Named) -> list[Scope]:
+def _scopes(memories: Memories, caller: Caller, request: AgentUser) -> list[Scope]:
     """Return the scopes of an agent's names and a user in the caller's tenant.
 
     Raises:
@@ -84,7 +84,7 @@ async def _store(memories: Memories, caller: Caller, items: Sequence[Item]) -> l
 
 
 async def search(memories: Memories, caller: Caller, request: Search) -> dict[str, Any]:
-    """Find the nearest memories by cosine, exactly, however many memories others have."""
+    """Find the nearest memories by exact cosine."""
     scopes, store = _scopes(memories, caller, request), memories.store.memories
     if (query := await for_query(store, request.array)) is None:
         return {"memories": []}
@@ -96,26 +96,25 @@ async def search(memories: Memories, caller: Caller, request: Search) -> dict[st
         rows = await view.memories([id for id, _ in near])
         hits += [(cosine, rows[id], scope) for id, cosine in near if id in rows]
     hits.sort(key=lambda hit: (-hit[0], hit[1].id))
-    # as in kagent, the limit comes before the floor; but only what is returned counts
-    # as delivered
-    returned = [
+    # as in kagent, the limit comes before the floor; only returned memories count as delivered
+    matches = [
         hit for hit in hits[: request.rows] if not request.min_score or hit[0] >= request.min_score
     ]
-    for own in scopes:
-        ids = [memory.id for _, memory, scope in returned if scope == own]
-        memories.deliveries.count(own, ids)
-    return {"memories": [found(memory, cosine) for cosine, memory, _ in returned]}
+    for scope in scopes:
+        ids = [memory.id for _, memory, owner in matches if owner == scope]
+        memories.deliveries.count(scope, ids)
+    return {"memories": [search_row(memory, cosine) for cosine, memory, _ in matches]}
 
 
-async def list_all(memories: Memories, caller: Caller, request: Named) -> dict[str, Any]:
+async def list_all(memories: Memories, caller: Caller, request: AgentUser) -> dict[str, Any]:
     """Return all memories of an agent and a user, the most delivered first."""
     rows: list[dict[str, Any]] = []
     for scope in _scopes(memories, caller, request):
-        rows += [listed(memory) async for memory in each_memory(memories, scope)]
+        rows += [list_row(memory) async for memory in each_memory(memories, scope)]
     return {"memories": sorted(rows, key=lambda row: -row["access_count"])}
 
 
-async def delete(memories: Memories, caller: Caller, request: Named) -> dict[str, Any]:
+async def delete(memories: Memories, caller: Caller, request: AgentUser) -> dict[str, Any]:
     """Erase all memories of an agent and a user, if there are any."""
     for scope in _scopes(memories, caller, request):
         await memories.forget(scope, everything=True, who="kagent")
@@ -128,7 +127,7 @@ class KagentVerb:
 
     Attributes:
         method, path, status: its route over HTTP, and the status of its answers.
-        failed: the message if this server fails.
+        failed: the message for a failure of this server.
         read: parses the fields of a request, off the event loop; raises `InvalidInput` with
             kagent's text.
         answer: runs the method and returns the fields of the answer; raises `NotFound` for anything
@@ -149,8 +148,8 @@ VERBS: Mapping[str, KagentVerb] = {
         "POST", "/sessions/batch", 201, "failed to save memory batch", batch_of, add_batch
     ),
     "Search": KagentVerb("POST", "/search", 200, "search failed", search_of, search),
-    "List": KagentVerb("GET", "", 200, "failed to list memories", named_of, list_all),
-    "Delete": KagentVerb("DELETE", "", 200, "failed to delete memory", named_of, delete),
+    "List": KagentVerb("GET", "", 200, "failed to list memories", agent_user_of, list_all),
+    "Delete": KagentVerb("DELETE", "", 200, "failed to delete memory", agent_user_of, delete),
 }
 
 
@@ -164,11 +163,11 @@ def _handler_of(verb: KagentVerb) -> Callable[[Request], Awaitable[Response]]:
         body, query = await request.body(), dict(request.query_params)
 
         def read() -> Any:
-            return verb.read(decoded(body) if verb.method == "POST" else query)
+            return verb.read(parse_body(body) if verb.method == "POST" else query)
 
         try:
-            parsed = await run_in_thread(len(body), read)
-            answer = await verb.answer(memories_of(request), caller_of(request), parsed)
+            request_fields = await run_in_thread(len(body), read)
+            answer = await verb.answer(memories_of(request), caller_of(request), request_fields)
         except (InvalidInput, NotFound):
             raise
         except KagentMemoryError as error:

@@ -1,4 +1,4 @@
-"""kagent's wire format, read as its Go server reads it and written as it writes it."""
+"""Read and write kagent's wire format as its Go server does."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Number = Annotated[float, Field(ge=-MAX_NUMBER, le=MAX_NUMBER, allow_inf_nan=False)]
 
 
-class Sent(BaseModel):
+class GoObject(BaseModel):
     """An object as Go reads it: null means absent, and names match in any case."""
 
     model_config = ConfigDict(strict=True)
@@ -60,12 +60,12 @@ class Sent(BaseModel):
     def _as_in_go(cls, value: object) -> object:
         if not isinstance(value, dict):
             return {} if value is None else value
-        named = cast("dict[str, object]", value)
-        parts = {**{key.lower(): part for key, part in named.items()}, **named}
+        fields = cast("dict[str, object]", value)
+        parts = {**{key.lower(): part for key, part in fields.items()}, **fields}
         return {key: part for key, part in parts.items() if part is not None}
 
 
-class Named(Sent):
+class AgentUser(GoObject):
     """An agent and a user."""
 
     agent_name: str = ""
@@ -85,7 +85,7 @@ class Named(Sent):
             )
 
 
-class _Embedded(Named):
+class _Embedded(AgentUser):
     vector: Annotated[list[Number | None], FailFast()] = []
 
     @cached_property
@@ -99,7 +99,7 @@ class _Embedded(Named):
         return checked_vector([number or 0.0 for number in self.vector], DIMENSIONS)
 
     def check(self, missing: str) -> None:
-        """See `Named.check`; the vector must be there and fit."""
+        """See `AgentUser.check`; the vector must be present and valid."""
         super().check(missing)
         if not self.vector:
             raise InvalidInput(missing)
@@ -107,7 +107,7 @@ class _Embedded(Named):
 
 
 class Item(_Embedded):
-    """One memory to store; without a TTL it gets the default one."""
+    """A memory to store; without a TTL it gets the default one."""
 
     content: str = ""
     metadata: Any = None
@@ -131,7 +131,7 @@ class Item(_Embedded):
         )
 
     def check(self, missing: str) -> None:
-        """See `Named.check`; vector and metadata must fit."""
+        """See `AgentUser.check`; vector and metadata must be valid."""
         super().check(missing)
         _ = self.fact
 
@@ -148,11 +148,11 @@ class Search(_Embedded):
         return min(self.limit, MAX_LIMIT) if self.limit > 0 else SEARCH_LIMIT
 
 
-class _Batch(Sent):
+class _Batch(GoObject):
     items: list[Any] = []
 
 
-Asked = TypeVar("Asked", bound=Named)
+Request = TypeVar("Request", bound=AgentUser)
 
 
 def batch_of(fields: object) -> list[Item]:
@@ -168,23 +168,23 @@ def batch_of(fields: object) -> list[Item]:
     return [_checked(Item, item, MISSING_IN_BATCH) for item in items]
 
 
-def named_of(fields: Mapping[str, str]) -> Named:
+def agent_user_of(fields: Mapping[str, str]) -> AgentUser:
     """Return the agent and user of a list or delete request.
 
     Raises:
         InvalidInput: with kagent's text.
     """
-    exact = {name: fields.get(name) for name in Named.model_fields}
-    return _checked(Named, exact, MISSING_IN_QUERY)
+    exact = {name: fields.get(name) for name in AgentUser.model_fields}
+    return _checked(AgentUser, exact, MISSING_IN_QUERY)
 
 
-def _checked(kind: type[Asked], fields: object, missing: str) -> Asked:
+def _checked(kind: type[Request], fields: object, missing: str) -> Request:
     parsed = _read(kind, fields)
     parsed.check(missing)
     return parsed
 
 
-T = TypeVar("T", bound=Sent)
+T = TypeVar("T", bound=GoObject)
 
 
 def _read(kind: type[T], fields: object) -> T:
@@ -197,10 +197,10 @@ def _read(kind: type[T], fields: object) -> T:
 item_of = partial(_checked, Item, missing=MISSING)
 """Return one memory to store; raises `InvalidInput` with kagent's text."""
 search_of = partial(_checked, Search, missing=MISSING)
-"""Return a question by vector; raises as `item_of`."""
+"""Return a search by vector; raises as `item_of` does."""
 
 
-def decoded(body: bytes) -> object:
+def parse_body(body: bytes) -> object:
     """Parse the JSON of a body.
 
     Raises:
@@ -211,8 +211,8 @@ def decoded(body: bytes) -> object:
         # like Go's decoder, use the first value and ignore the rest
         value, _ = DECODER.raw_decode(text)
         if "\\ud" in text.lower():  # lone surrogates become the replacement character
-            written = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass")
-            value = json.loads(written.decode("utf-16", "replace"))
+            data = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass")
+            value = json.loads(data.decode("utf-16", "replace"))
         return value
     except (ValueError, RecursionError) as error:
         raise InvalidInput(INVALID) from error
@@ -261,8 +261,8 @@ def _parts_in(value: Any) -> int:
     return len(members) + sum(map(_parts_in, members))
 
 
-def found(memory: Memory, score: float) -> dict[str, Any]:
-    """Return a hit in the form of kagent's search, with the metadata as the client sent it."""
+def search_row(memory: Memory, score: float) -> dict[str, Any]:
+    """Return a hit as a row of kagent's search, with the metadata as the client sent it."""
     metadata = memory.metadata
     return {
         "id": memory.id,
@@ -273,15 +273,15 @@ def found(memory: Memory, score: float) -> dict[str, Any]:
     }
 
 
-def listed(memory: Memory) -> dict[str, Any]:
-    """Return a memory in the form of kagent's list."""
-    ends = memory.expires_at if not memory.pinned else None
+def list_row(memory: Memory) -> dict[str, Any]:
+    """Return a memory as a row of kagent's list."""
+    expires_at = memory.expires_at if not memory.pinned else None
     return {
         "id": memory.id,
         "content": _content(memory),
         "access_count": memory.usage.delivered,
         "created_at": _seconds(memory.created_at),
-        **({"expires_at": _seconds(ends)} if ends else {}),
+        **({"expires_at": _seconds(expires_at)} if expires_at else {}),
     }
 
 

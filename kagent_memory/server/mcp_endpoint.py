@@ -1,5 +1,6 @@
-"""`/mcp`: find the scopes of an MCP request and pass it on; the MCP SDK is imported on the first
-call.
+"""`/mcp`: find the scopes of an MCP request and pass it on.
+
+The MCP SDK is imported at the first call.
 """
 
 from __future__ import annotations
@@ -35,17 +36,14 @@ class McpEndpoint:
             scopes = _scopes_of(request)
             if media_type(request) != "application/json":
                 raise HTTPException(415, "A request of MCP has Content-Type: application/json.")
-            body: (
-                bytes | None
-            ) = (
-                await request.body()
-            )  # reads the body here, so that a refusal of its length is answered properly
-            # slow on the first import
+            # read here, so that a refusal of its length is answered properly
+            body: bytes | None = await request.body()
+            # in a thread, because the first import is slow
             await asyncio.to_thread(importlib.import_module, f"{__package__}.mcp_tools")
             from .mcp_tools import serve_http
         except ImportError:
             raise needs_extra("MCP", "mcp") from None
-        except NotFound:  # 404 would tell an MCP client that its session is over
+        except NotFound:  # 404 would mean to an MCP client that its session has ended
             raise HTTPException(403, FOREIGN) from None
 
         async def receive_again() -> Message:
@@ -66,12 +64,12 @@ def _scopes_of(request: Request) -> list[Scope]:
         InvalidInput: the scope is incomplete.
         NotFound: the caller may not touch one of them.
     """
-    caller, named = caller_of(request), request.query_params
-    app, user = named.get("app", caller.app), named.get("user", caller.user)
-    tenant = named.get("tenant", tenant_of(request))
+    caller, params = caller_of(request), request.query_params
+    app, user = params.get("app", caller.app), params.get("user", caller.user)
+    tenant = params.get("tenant", tenant_of(request))
     if not app or not user:
         raise InvalidInput(MISSING)
-    apps, users = named.getlist("beside_app"), named.getlist("beside_user")
+    apps, users = params.getlist("beside_app"), params.getlist("beside_user")
     if len(apps) != len(users) or len(apps) > MAX_BESIDE_SCOPES or not all((*apps, *users)):
         raise InvalidInput(
             f"beside_app and beside_user go in pairs, at most {MAX_BESIDE_SCOPES} of them."

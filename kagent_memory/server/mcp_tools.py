@@ -82,14 +82,14 @@ class Client:
 
     Attributes:
         scope: the scope that it writes to.
-        beside: further scopes that its searches read.
+        further: further scopes that its searches read.
         who: the name for the history.
-        on_end: called as soon as the client gets no more answers.
+        on_end: called when the client gets no more answers.
     """
 
     memories: Memories
     scope: Scope
-    beside: Sequence[Scope]
+    further: Sequence[Scope]
     who: str
     on_end: Callable[[], None] = lambda: None
 
@@ -115,15 +115,15 @@ async def _load(
     as_of: Annotated[str, Field(description=AS_OF)] = "",
 ) -> Answer:
     client = context.request_context.lifespan_context
-    recalled = await client.memories.recall(
-        [client.scope, *client.beside] if client.beside else client.scope,
+    recall = await client.memories.recall(
+        [client.scope, *client.further] if client.further else client.scope,
         query,
         limit=limit and min(limit, MAX_LIMIT),
         budget_tokens=DEFAULT_ANSWER_TOKENS,
         as_of=parsed_time(as_of, "as_of") if as_of else None,
         handover=True,
     )
-    return await _fenced([of_hit(hit, client.scope) for hit in recalled])
+    return await _fenced([of_hit(hit, client.scope) for hit in recall])
 
 
 async def _list(
@@ -193,7 +193,7 @@ def _tool(
         ),
         structured_output=False,
     )
-    # the scope is not an argument, and must not look like one
+    # the client must not be able to pass a scope
     model = tool.fn_metadata.arg_model
     model.model_config["extra"] = "forbid"
     model.model_rebuild(force=True)
@@ -231,7 +231,7 @@ SERVER = MCPServer(
     log_level="WARNING",
     subscriptions=False,
 )
-"""The one server of all clients; each is served in a context of its own."""
+"""The server of all clients; each is served in a context of its own."""
 
 
 async def serve_stdio(
@@ -247,9 +247,9 @@ async def serve_stdio(
         async with AsyncExitStack() as stack:
             with redirect_stdout(sys.stderr):
                 memories = await stack.enter_async_context(opened)
-                scope, *others = await scopes_of(memories)
+                scope, *further = await scopes_of(memories)
             try:
-                _client.set(Client(memories, scope, others, "mcp", end))
+                _client.set(Client(memories, scope, further, "mcp", end))
                 await SERVER.run_stdio_async()
             except* BrokenPipeError:
                 logger.info("The client hung up before its answer.")
@@ -257,8 +257,8 @@ async def serve_stdio(
 
 @contextmanager
 def _endable_input() -> Generator[Callable[[], None]]:
-    """Replace standard input by a pipe, and return a function that ends it, because nothing else
-    wakes a thread that reads it.
+    """Replace standard input by a pipe, and yield a function that ends it; nothing else wakes a
+    thread that reads from it.
 
     Raises:
         ConfigurationError: standard input or output is closed.
@@ -270,14 +270,14 @@ def _endable_input() -> Generator[Callable[[], None]]:
         raise ConfigurationError(
             "MCP uses standard input and output, and one of them is closed."
         ) from error
-    reading, writing = os.pipe()
-    os.dup2(reading, 0)
-    os.close(reading)
-    pipe = FileIO(writing, "w")
-    copying = threading.Thread(
+    read_end, write_end = os.pipe()
+    os.dup2(read_end, 0)
+    os.close(read_end)
+    pipe = FileIO(write_end, "w")
+    copier = threading.Thread(
         target=_copy, args=(source, pipe), name="kagent-memory-mcp-input", daemon=True
     )
-    copying.start()
+    copier.start()
     try:
         yield pipe.close
     finally:
@@ -286,7 +286,7 @@ def _endable_input() -> Generator[Callable[[], None]]:
 
 def _copy(source: int, pipe: FileIO) -> None:
     """Copy to a pipe until either side ends."""
-    with pipe, suppress(OSError, ValueError):  # ended by us
+    with pipe, suppress(OSError, ValueError):  # the pipe was ended by us
         while data := os.read(source, 65_536):
             pipe.write(data)
 
@@ -299,15 +299,15 @@ async def serve_http(
     receive: Receive,
     send: Send,
 ) -> None:
-    """Answer one request of streamable HTTP; nothing is kept between requests, so any replica can
+    """Answer one request of streamable HTTP; no state outlives a request, so any replica can
     answer.
     """
-    scope, *others = scopes
-    _client.set(Client(memories, scope, others, who))
+    scope, *further = scopes
+    _client.set(Client(memories, scope, further, who))
     # `Gate` checks host and origin
-    trusting = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     app = SERVER.streamable_http_app(
-        json_response=True, stateless_http=True, transport_security=trusting
+        json_response=True, stateless_http=True, transport_security=security
     )
     async with app.router.lifespan_context(app):
         await app({**connection}, receive, send)

@@ -16,7 +16,7 @@ from .error_responses import answer_to
 PROBES = frozenset({"/healthz", "/readyz"})
 LOGIN_PATH, STATIC_PATHS = "/login", "/static/"  # public
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-STORING = frozenset(
+STORE_PATHS = frozenset(
     {
         "/api/memories/sessions",
         "/api/memories/sessions/batch",
@@ -24,8 +24,8 @@ STORING = frozenset(
         "/api/v1/sessions",
     }
 )
-SPOOLED = "/api/v1/import"
-STREAMED = frozenset({SPOOLED, "/api/v1/export"})  # without a time limit
+IMPORT_PATH = "/api/v1/import"
+UNTIMED_PATHS = frozenset({IMPORT_PATH, "/api/v1/export"})  # without a time limit
 CALL_SECONDS = 300.0  # to read, process and answer a request
 SMALL_BODY = 65_536
 POLICY = (
@@ -49,13 +49,13 @@ class Gate:
         self._app, self._admission, self._access = app, admission, admission.access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Admit a request and have it answered within its limits, or refuse it."""
+        """Admit a request and pass it to the application within its limits, or refuse it."""
         if scope["type"] != "http" or scope["path"] in PROBES:
             await self._app(scope, receive, send)
             return
         request = Request(scope, receive)
         send = hardened(request, send)
-        deadline = asyncio.timeout(None if scope["path"] in STREAMED else CALL_SECONDS)
+        deadline = asyncio.timeout(None if scope["path"] in UNTIMED_PATHS else CALL_SECONDS)
         try:
             async with deadline:
                 await self._answer(request, send)
@@ -64,31 +64,31 @@ class Gate:
         except Exception as error:
             if request.state.has_started:
                 raise
-            late = HTTPException(504, f"The request took longer than {CALL_SECONDS:g} seconds.")
-            answer = await answer_to(request, late if deadline.expired() else error)
+            timeout = HTTPException(504, f"The request took longer than {CALL_SECONDS:g} seconds.")
+            answer = await answer_to(request, timeout if deadline.expired() else error)
             await answer(scope, receive, send)
 
     async def _answer(self, request: Request, send: Send) -> None:
-        """Have the application answer when it is the caller's turn.
+        """Pass a request to the application when it is the caller's turn.
 
         Raises:
             HTTPException: the request is refused.
             StoreError: the caller cannot be looked up.
         """
-        path, most = request.scope["path"], self._max_body_bytes(request)
-        self._check(request, most)
+        path, max_bytes = request.scope["path"], self._max_body_bytes(request)
+        self._check(request, max_bytes)
         address = request.client.host if request.client else "unknown"
         caller: Caller | None = None
         if path != LOGIN_PATH and not path.startswith(STATIC_PATHS):
             caller = await self._admission.caller(request.headers, request.cookies, address)
         request.state.caller = caller
-        receive = bounded(request.receive, most)
+        receive = bounded(request.receive, max_bytes)
         with self._admission.open(caller or address):
             async with self._admission.turn(caller or address, is_long=_is_long(request)):
                 await self._app(request.scope, receive, send)
 
     def _check(self, request: Request, max_body_bytes: int) -> None:
-        """Refuse requests by their headers that no page or client of ours sends.
+        """Refuse requests whose headers no page or client of ours would send.
 
         Raises:
             HTTPException: 403, or 413 if the declared length is too large.
@@ -101,13 +101,15 @@ class Gate:
             raise HTTPException(403, "Cross-site request refused; nothing was changed.")
 
     def _max_body_bytes(self, request: Request) -> int:
-        path, most = request.scope["path"], self._access.max_body_bytes
-        if path == SPOOLED:
+        path, max_bytes = request.scope["path"], self._access.max_body_bytes
+        if path == IMPORT_PATH:
             return self._access.max_import_bytes
         if path.startswith("/api/"):
-            return most
-        # read on the event loop; one content, of which JSON may escape every letter
-        return min(most, SMALL_BODY + 6 * self._admission.memories().settings.max_content_bytes)
+            return max_bytes
+        # bodies read on the event loop: one content, in which JSON may escape every letter
+        return min(
+            max_bytes, SMALL_BODY + 6 * self._admission.memories().settings.max_content_bytes
+        )
 
 
 def hardened(request: Request, send: Send) -> Send:
@@ -131,7 +133,7 @@ def too_large(max_bytes: int) -> HTTPException:
 
 
 def bounded(receive: Receive, max_bytes: int) -> Receive:
-    """Return a `receive` for a body of at most `max_bytes`."""
+    """Return a `receive` that refuses a body of more than `max_bytes`."""
     received = 0
 
     async def receive_bounded() -> Message:
@@ -146,10 +148,12 @@ def bounded(receive: Receive, max_bytes: int) -> Receive:
 
 
 def _is_long(request: Request) -> bool:
-    """Return True if the query of a search is so long, or of unknown length, that reading it takes
+    """Return True if the body of a search is long, or of unknown length, so that parsing it takes
     time.
     """
-    is_search = request.method == "POST" and request.scope["path"] not in STORING | {SPOOLED}
+    is_search = request.method == "POST" and request.scope["path"] not in STORE_PATHS | {
+        IMPORT_PATH
+    }
     length = _length(request)
     return is_search and (length is None or length > LONG_BODY)
 

@@ -74,13 +74,13 @@ def document() -> dict[str, Any]:
             response_model=None if is_lines else verb.types["return"],
             response_class=Lines if is_lines else JSONResponse,
         )
-    described = get_openapi(
+    spec = get_openapi(
         title="kagent_memory", version=__version__, description=DESCRIPTION, routes=router.routes
     )
-    for name, schema in described["components"]["schemas"].items():
-        if name.startswith("Body_"):  # as `Verb.read` takes it
+    for name, schema in spec["components"]["schemas"].items():
+        if name.startswith("Body_"):  # as `Verb.read` checks it
             schema["additionalProperties"] = False
-    return described
+    return spec
 
 
 def _endpoint(verb: Verb) -> Any:
@@ -99,21 +99,21 @@ def _parameters(verb: Verb) -> Iterator[Parameter]:
         for name, default in verb.defaults.items()
     }
     if "scope" in kinds:
-        is_one = kinds["scope"] != WhichScopes
+        is_single = kinds["scope"] != WhichScopes
         for name, text in WHOSE.items():
-            optional = kinds.pop(name, None) or not is_one or name == "tenant"
+            optional = kinds.pop(name, None) or not is_single or name == "tenant"
             yield _parameter(name, str, Query(description=text), None if optional else ...)
-        defaults["scope"] = None  # or the query names it
-        if is_one:
+        defaults["scope"] = None  # the query may name it instead
+        if is_single:
             del kinds["scope"]
     for name, kind in kinds.items():
-        yield _parameter(name, *_placed(verb, name, kind), defaults.get(name, ...))
+        yield _parameter(name, *_placement(verb, name, kind), defaults.get(name, ...))
     if verb.takes_file:
         yield _parameter(verb.takes_file, bytes, Body(media_type="application/octet-stream"), ...)
 
 
-def _placed(verb: Verb, name: str, kind: Any) -> tuple[Any, Any]:
-    """Return the type of an argument in a request, and its place there."""
+def _placement(verb: Verb, name: str, kind: Any) -> tuple[Any, Any]:
+    """Return the type of an argument in a request, and its place in the request."""
     if f"{{{name}}}" in verb.path:
         return kind, Path()
     if not verb.in_query:

@@ -20,7 +20,7 @@ from ..records import Memory, Scope
 from ..stores.values import Job, JobState
 from .api import VERBS
 from .dependencies import caller_of, memories_of, own_job, tenant_wide, visible_jobs
-from .error_responses import told
+from .error_responses import error_values
 from .page_helpers import OwnForm, PageScope, ScopeOrNone, field, page, page_user, to
 
 router = APIRouter(include_in_schema=False)
@@ -28,16 +28,16 @@ router = APIRouter(include_in_schema=False)
 DAYS = 30
 MAX_READ = 10_000
 BANDS = (("0", 0, 0), ("1-2", 1, 2), ("3-9", 3, 9), ("10-29", 10, 29), ("30+", 30, math.inf))
-SHOWN = 50
+PAGE_SIZE = 50
 CONDITIONS = ("session_id", "tag", "author", "after", "before", "everything")
-SHOWN_JOBS = 200
-RETRIED_AT_ONCE = 1000
+MAX_JOBS = 200
+MAX_RETRIES = 1000  # jobs that one click retries
 STATES: tuple[JobState, ...] = ("dead", "running", "queued")
 JOB_ACTIONS: Mapping[str, Callable[[Memories, str], Awaitable[object]]] = {
     "retry": Memories.retry_job,
     "drop": Memories.drop_job,
 }
-"""What a button does with a job."""
+"""The action of each button on a job."""
 Series: TypeAlias = Sequence[tuple[str, int]]
 
 
@@ -60,7 +60,7 @@ async def dashboard(request: Request, scope: PageScope) -> Response:
         scope=scope,
         stats=stats,
         plots=plots.items(),
-        whole=stats.visible <= len(rows),
+        is_complete=stats.visible <= len(rows),
         read=len(rows),
     )
 
@@ -89,11 +89,11 @@ def expiring(rows: Sequence[Memory], now: datetime) -> Series:
 
 @router.get("/jobs")
 async def jobs(request: Request, scope: ScopeOrNone) -> Response:
-    """Show waiting and running jobs, after dead letters with their reasons."""
-    listed = list[Job]()
+    """Show dead letters with their reasons, then running and queued jobs."""
+    rows = list[Job]()
     for state in STATES:  # by state, so that a long queue does not push dead letters off the page
-        listed += await visible_jobs(request, scope, state, SHOWN_JOBS - len(listed))
-    return page(request, "jobs.html", scope=scope, jobs=listed, most=SHOWN_JOBS)
+        rows += await visible_jobs(request, scope, state, MAX_JOBS - len(rows))
+    return page(request, "jobs.html", scope=scope, jobs=rows, most=MAX_JOBS)
 
 
 @router.post("/jobs")
@@ -101,8 +101,8 @@ async def change_job(request: Request, scope: ScopeOrNone, form: OwnForm) -> Res
     """Retry or drop a job, or retry all dead letters."""
     action = field(form, "do")
     if action == "retry-all":
-        for job in await visible_jobs(request, scope, "dead", RETRIED_AT_ONCE):
-            with suppress(NotFound):  # somebody else has retried or dropped it
+        for job in await visible_jobs(request, scope, "dead", MAX_RETRIES):
+            with suppress(NotFound):  # somebody else retried or dropped it meanwhile
                 await memories_of(request).retry_job(job.id)
     elif action in JOB_ACTIONS:
         job = await own_job(request, field(form, "id"))
@@ -118,27 +118,28 @@ async def receipts(request: Request, scope: PageScope) -> Response:
     memories = memories_of(request)
     tenant = tenant_wide(caller_of(request), scope.tenant)["tenant"]
     after = VERBS["receipts"].read_texts({"after": request.query_params.get("after", "0")})
-    listed = await memories.receipts(tenant=tenant, limit=SHOWN, **after)
+    rows = await memories.receipts(tenant=tenant, limit=PAGE_SIZE, **after)
     return page(
         request,
         "receipts.html",
         scope=scope,
-        receipts=listed,
+        receipts=rows,
         checked=await memories.check_receipts(tenant=tenant),
-        most=SHOWN,
+        most=PAGE_SIZE,
     )
 
 
 @router.get("/forget")
 async def forget_form(request: Request, scope: PageScope) -> Response:
-    """Ask for the conditions."""
+    """Show the empty form."""
     return _forget_page(request, scope, dict.fromkeys(CONDITIONS, ""))
 
 
 @router.post("/forget")
 async def forget(request: Request, scope: PageScope, form: OwnForm) -> Response:
-    """Show what meets all conditions; erase it once confirmed."""
-    typed, is_look = {name: field(form, name) for name in CONDITIONS}, field(form, "do") != "forget"
+    """Show the memories that meet all conditions; erase them once confirmed."""
+    typed = {name: field(form, name) for name in CONDITIONS}
+    is_preview = field(form, "do") != "forget"
     conditions = {name: text for name, text in typed.items() if text}
     memories, user = memories_of(request), page_user(request)
     try:
@@ -147,18 +148,18 @@ async def forget(request: Request, scope: PageScope, form: OwnForm) -> Response:
                 "Name at least one condition. To delete everything, use Delete all memories."
             )
         arguments = VERBS["forget"].read_texts(conditions)
-        forgotten = await memories.forget(scope, dry_run=is_look, who=user, **arguments)
+        ids = await memories.forget(scope, dry_run=is_preview, who=user, **arguments)
     except KagentMemoryError as error:
-        return _forget_page(request, scope, typed, **told(error))
-    if not is_look:
+        return _forget_page(request, scope, typed, **error_values(error))
+    if not is_preview:
         return to("/memories", scope, done="forget")
-    shown = await existing(memories, scope, forgotten[:SHOWN])
-    return _forget_page(request, scope, typed, gone=len(forgotten), shown=shown)
+    preview = await existing(memories, scope, ids[:PAGE_SIZE])
+    return _forget_page(request, scope, typed, count=len(ids), preview=preview)
 
 
 def _forget_page(
     request: Request, scope: Scope, typed: Mapping[str, str], *, status: int = 200, **more: Any
 ) -> Response:
-    """Show the form as typed, with what would go or why nothing does."""
-    values = {"typed": typed, "wrong": "", "gone": None, "shown": (), **more}
+    """Show the form as typed, with a preview of what it would erase, or with the problem."""
+    values = {"typed": typed, "problem": "", "count": None, "preview": (), **more}
     return page(request, "forget.html", status, scope=scope, **values)

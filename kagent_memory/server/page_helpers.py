@@ -1,6 +1,4 @@
-"""What the pages share: escaped templates with their filters, and the check that a form is
-our own.
-"""
+"""Helpers of the pages: escaped templates with their filters, and the check of a form's origin."""
 
 from __future__ import annotations
 
@@ -29,13 +27,13 @@ _WORDS = re.compile(r"(\w+)")
 
 def page(request: Request, template: str, status: int = 200, **values: Any) -> Response:
     """Return a rendered template with the values that every page needs."""
-    params, csrf = request.query_params, request.cookies.get(CSRF_COOKIE)
-    token = csrf or secrets.token_urlsafe(32)
+    params, cookie = request.query_params, request.cookies.get(CSRF_COOKIE)
+    csrf = cookie or secrets.token_urlsafe(32)
     shell = {
         "caller": getattr(request.state, "caller", None),
         "has_login": request.app.state.access.required,
         "server": memories_of(request),
-        "csrf": token,
+        "csrf": csrf,
         "here": request.url.path,
         "show": params.get("show", ""),
         "now": request.app.state.clock(),
@@ -44,8 +42,8 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> R
     }
     html = environment().get_template(template).render({**shell, **values})
     answer = HTMLResponse(html, status)
-    if csrf is None:
-        set_cookie(request, answer, CSRF_COOKIE, token)
+    if cookie is None:
+        set_cookie(request, answer, CSRF_COOKIE, csrf)
     return answer
 
 
@@ -62,15 +60,15 @@ def set_cookie(request: Request, answer: Response, name: str, value: str) -> Non
 
 
 async def own_form(request: Request) -> FormData:
-    """Return the form if one of our pages made it.
+    """Return the form if it comes from one of our pages.
 
     Raises:
-        InvalidInput: its secret differs from the cookie: another site made it, or the cookie is
-            gone.
+        InvalidInput: its secret differs from the cookie: another site made it, or the cookie has
+            expired.
     """
     form = await request.form(max_files=0, max_fields=MAX_FIELDS)
-    cookie, sent = request.cookies.get(CSRF_COOKIE, "").encode(), field(form, "csrf").encode()
-    if not cookie or not secrets.compare_digest(sent, cookie):
+    cookie, secret = request.cookies.get(CSRF_COOKIE, "").encode(), field(form, "csrf").encode()
+    if not cookie or not secrets.compare_digest(secret, cookie):
         raise InvalidInput(
             "This form has expired or is not from this server. Reload the page and try again."
         )
@@ -105,7 +103,7 @@ def page_user(request: Request) -> str:
 
 
 def to(path: str, scope: Scope | None = None, **query: str | None) -> Response:
-    """Redirect the browser after a form."""
+    """Redirect the browser to a page after a form."""
     text = scope_query(scope, **query) if scope else urlencode(query)
     return RedirectResponse(f"{path}?{text}" if text else path, 303)
 
@@ -130,7 +128,7 @@ def relative(at: datetime | None, now: datetime) -> str:
 def marked(text: str, query: str) -> Markup:
     """Mark the words of the text that begin with a word of the query."""
     prefixes = tuple(word.casefold() for word in _WORDS.findall(query) if len(word) >= 3)
-    parts = _WORDS.split(text)  # every second one is a word
+    parts = _WORDS.split(text)  # every second part is a word
     return Markup("").join(
         Markup("<mark>{}</mark>").format(part)
         if number % 2 and part.casefold().startswith(prefixes)
@@ -140,8 +138,8 @@ def marked(text: str, query: str) -> Markup:
 
 
 def scope_query(scope: Scope, **more: Any) -> str:
-    """Return the query string for a scope, including an empty tenant, and for other values that are
-    set.
+    """Return the query string for a scope, even with an empty tenant, and for further values that
+    are set.
     """
     further = {name: value for name, value in more.items() if value not in ("", None)}
     return urlencode({"app": scope.app, "user": scope.user, "tenant": scope.tenant, **further})

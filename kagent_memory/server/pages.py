@@ -20,23 +20,32 @@ from ..stores.values import with_after
 from .api import VERBS
 from .auth import COOKIE
 from .dependencies import caller_of, memories_of, tenant_of
-from .error_responses import told
+from .error_responses import error_values
 from .page_helpers import OwnForm, PageScope, field, page, page_user, set_cookie, to
 from .tokens import find_token
 
 router = APIRouter(include_in_schema=False)
 
-SHOWN = 25
-FOUND = 20
-SHOWN_SCOPES = 200
+PAGE_SIZE = 25
+SEARCH_LIMIT = 20
+MAX_SCOPES = 200
 MAX_LABELS = 100  # topics and tags to choose from
 CHOICES = ("type", "category", "topic", "tag", "show", "order", "width")
 STATES: Mapping[str, Any] = {"replaced": "only", "waiting": "quarantined"}
-"""What `show` names, as a filter does."""
-EDITED = ("content", "type", "category", "importance", "ttl_days", "why", "topics", "tags")
+"""The states of a filter, by the value of `show`."""
+EDIT_FIELDS = ("content", "type", "category", "importance", "ttl_days", "why", "topics", "tags")
 MAY_BE_EMPTY = ("content", "category", "topics", "tags")
-COMPARED = ("content", "type", "category", "topics", "tags", "importance", "ttl_days", "pinned",
-            "state")  # fmt: skip
+HISTORY_FIELDS = (
+    "content",
+    "type",
+    "category",
+    "topics",
+    "tags",
+    "importance",
+    "ttl_days",
+    "pinned",
+    "state",
+)
 ACTIONS: Mapping[str, Callable[..., Awaitable[object]]] = {
     "pin": Memories.pin,
     "unpin": partial(Memories.pin, pinned=False),
@@ -45,7 +54,7 @@ ACTIONS: Mapping[str, Callable[..., Awaitable[object]]] = {
     "confirm": Memories.confirm,
     "reject": Memories.reject,
 }
-"""What a button does with a memory."""
+"""The action of each button on a memory."""
 ERASING = frozenset({"delete", "reject"})
 
 
@@ -54,13 +63,13 @@ async def start(request: Request) -> Response:
     """Show the scopes that the caller may view."""
     memories, caller = memories_of(request), caller_of(request)
     scopes = await memories.scopes(
-        tenant=caller.tenant, user=caller.user, app=caller.app, limit=SHOWN_SCOPES
+        tenant=caller.tenant, user=caller.user, app=caller.app, limit=MAX_SCOPES
     )
     by = "user" if request.query_params.get("by") == "user" else "app"
     ordered = sorted(scopes, key=lambda scope: (getattr(scope, by), scope.user, scope.app))
     rows = [(scope, await memories.stats(scope)) for scope in ordered]
     tenant = tenant_of(request)
-    return page(request, "start.html", rows=rows, by=by, tenant=tenant, most=SHOWN_SCOPES)
+    return page(request, "start.html", rows=rows, by=by, tenant=tenant, most=MAX_SCOPES)
 
 
 @router.get("/memories")
@@ -70,19 +79,21 @@ async def list_memories(request: Request, scope: PageScope) -> Response:
 
 
 async def _list_page(
-    request: Request, scope: Scope, *, status: int = 200, wrong: str = "", content: str = ""
+    request: Request, scope: Scope, *, status: int = 200, problem: str = "", content: str = ""
 ) -> Response:
-    """Show the list; `wrong` says why the typed `content` was not stored."""
+    """Show the list; `problem` says why the typed `content` was not stored."""
     memories, params = memories_of(request), request.query_params
     query, chosen = params.get("q", "").strip(), {name: params.get(name, "") for name in CHOICES}
     chosen["show"] = chosen["show"] if chosen["show"] in STATES else ""
     filter, cursor = _filter(chosen), params.get("cursor") or None
-    hits, shown, total = None, None, 0
+    hits, listing, total = None, None, 0
     if query:
         hits = await _hits(request, scope, query, chosen, filter)
     else:
         order = "oldest" if chosen["order"] == "oldest" else "newest"
-        shown = await memories.list(scope, filter=filter, order=order, limit=SHOWN, cursor=cursor)
+        listing = await memories.list(
+            scope, filter=filter, order=order, limit=PAGE_SIZE, cursor=cursor
+        )
         total = (await memories.facets(scope, filter=filter, limit=0)).total
     state = Filter(superseded=filter.superseded)
     return page(
@@ -96,10 +107,10 @@ async def _list_page(
         labels=await memories.facets(scope, filter=state, limit=MAX_LABELS),
         stats=await memories.stats(scope),
         hits=hits,
-        shown=shown,
+        listing=listing,
         total=total,
         is_first=cursor is None,
-        wrong=wrong,
+        problem=problem,
         content=content,
     )
 
@@ -110,13 +121,13 @@ def _filter(chosen: Mapping[str, str]) -> Filter:
     Raises:
         InvalidInput: a value is invalid.
     """
-    several: dict[str, Any] = {
+    labels: dict[str, Any] = {
         f"{name}s": (chosen[name],) for name in ("type", "topic", "tag") if chosen[name]
     }
     return Filter(
         category=chosen["category"] or None,
         superseded=STATES.get(chosen["show"], False),
-        **several,
+        **labels,
     )
 
 
@@ -131,7 +142,7 @@ async def _hits(
     return await memories_of(request).recall(
         caller_of(request).checked(wider.get(chosen["width"], scope)),
         query,
-        limit=FOUND,
+        limit=SEARCH_LIMIT,
         filter=replace(filter, superseded=False),
         explain=True,
         deliver=False,
@@ -146,7 +157,7 @@ async def add(request: Request, scope: PageScope, form: OwnForm) -> Response:
     try:
         await memories_of(request).add(scope, [content], who=page_user(request))
     except KagentMemoryError as error:
-        return await _list_page(request, scope, content=content, **told(error))
+        return await _list_page(request, scope, content=content, **error_values(error))
     return to("/memories", scope, done="add")
 
 
@@ -157,16 +168,16 @@ async def act(request: Request, scope: PageScope, form: OwnForm) -> Response:
     ids = [id for id in form.getlist("id") if isinstance(id, str)]
     if action not in ACTIONS or not ids:
         return to("/memories", scope, show=params.get("show"), done="none")
-    missing = 0
+    missing_count = 0
     for id in ids:
         try:
             await ACTIONS[action](memories_of(request), scope, id, who=page_user(request))
         except NotFound:
-            # one of several that went with another or has expired
-            if (missing := missing + 1) == len(ids):
+            # it has expired, or was erased together with another one
+            if (missing_count := missing_count + 1) == len(ids):
                 raise
-    stays = "open" in params and action not in ERASING
-    path = f"/memories/{ids[0]}" if stays else "/memories"
+    stays_open = "open" in params and action not in ERASING
+    path = f"/memories/{ids[0]}" if stays_open else "/memories"
     return to(path, scope, show=params.get("show"), done=action)
 
 
@@ -189,27 +200,26 @@ async def _memory_page(
     id: str,
     *,
     status: int = 200,
-    wrong: str = "",
+    problem: str = "",
     typed: Mapping[str, str] = {},
 ) -> Response:
-    """Show a memory, even a superseded one; `typed` is the content of a form that was not stored,
-    and `wrong` says why.
+    """Show a memory, even a superseded one; `typed` holds the values of a form that was not
+    stored, and `problem` says why.
     """
     memories = memories_of(request)
     memory = await memories.get(scope, id, superseded=True)
     revisions = await memories.history(scope, id)
     changes = [
-        (revision, former(revision.before, after))
+        (revision, previous_values(revision.before, after))
         for revision, after in with_after(memory, revisions)
     ]
     linked: dict[str, list[Memory]] = {}
     for other in (*memory.links, *memory.source_ids):
         with suppress(NotFound):  # it has expired
             related = await memories.get(scope, other)
-            relation = "Facts from it" if memory.state == "source" else "Also said as"
-            linked.setdefault("Said as" if related.state == "source" else relation, []).append(
-                related
-            )
+            heading = "Facts from it" if memory.state == "source" else "Also said as"
+            heading = "Said as" if related.state == "source" else heading
+            linked.setdefault(heading, []).append(related)
     return page(
         request,
         "memory.html",
@@ -220,49 +230,49 @@ async def _memory_page(
         revisions=changes[::-1],
         can_undo=last_change(revisions) is not None,
         types=MEMORY_TYPES,
-        form={**_shown(memory), "why": "", **typed},
-        wrong=wrong,
+        form={**_as_texts(memory), "why": "", **typed},
+        problem=problem,
     )
 
 
-def _shown(memory: Memory) -> dict[str, str]:
+def _as_texts(memory: Memory) -> dict[str, str]:
     """Return the editable fields of a memory as text."""
-    shown: dict[str, str] = {}
-    for name in COMPARED:
+    texts: dict[str, str] = {}
+    for name in HISTORY_FIELDS:
         value = getattr(memory, name)
         if isinstance(value, bool):
             value = "yes" if value else "no"
         elif isinstance(value, tuple):
             value = ", ".join(cast("tuple[str, ...]", value))
-        shown[name] = "" if value is None else str(value)
-    return shown
+        texts[name] = "" if value is None else str(value)
+    return texts
 
 
-def former(before: Memory | None, after: Memory | None) -> list[tuple[str, str]]:
-    """Return the values before a change as text, by part."""
+def previous_values(before: Memory | None, after: Memory | None) -> list[tuple[str, str]]:
+    """Return the fields that a change replaced, with their former values as text."""
     if before is None or after is None:
         return []
-    new = _shown(after)
+    new = _as_texts(after)
     return [
         (name.replace("_", " "), text or "–")
-        for name, text in _shown(before).items()
+        for name, text in _as_texts(before).items()
         if text != new[name]
     ]
 
 
 @router.post("/memories/{id}/edit")
 async def edit(request: Request, scope: PageScope, form: OwnForm, id: str) -> Response:
-    """Apply the form; if that fails, show it again with what was typed."""
-    memories, typed = memories_of(request), {name: field(form, name) for name in EDITED}
+    """Apply the form; after a failure show it again as typed."""
+    memories, typed = memories_of(request), {name: field(form, name) for name in EDIT_FIELDS}
     try:
-        stored = _shown(await memories.get(scope, id, superseded=True))
+        stored = _as_texts(await memories.get(scope, id, superseded=True))
         changes = _changes(typed, stored, field(form, "revision"))
         await memories.edit(scope, id, who=page_user(request), **changes)
     except NotFound as error:
-        # it has expired or was deleted meanwhile; the typed text can be stored as a new memory
-        return await _list_page(request, scope, content=typed["content"], **told(error))
+        # the memory is gone meanwhile; the typed text can be stored as a new one
+        return await _list_page(request, scope, content=typed["content"], **error_values(error))
     except KagentMemoryError as error:
-        return await _memory_page(request, scope, id, typed=typed, **told(error))
+        return await _memory_page(request, scope, id, typed=typed, **error_values(error))
     return to(f"/memories/{id}", scope, done="edit")
 
 
@@ -272,21 +282,21 @@ def _changes(typed: Mapping[str, str], stored: Mapping[str, str], revision: str)
     Raises:
         InvalidInput: a value is invalid.
     """
-    changed = {
+    changes = {
         name: text
         for name, text in typed.items()
         if text != stored.get(name, "") and (text or name in MAY_BE_EMPTY)
     }
-    for name in changed.keys() & {"topics", "tags"}:
-        labels = [part.strip() for part in changed[name].split(",")]
-        changed[name] = json.dumps([label for label in labels if label])
-    return VERBS["edit"].read_texts({**changed, **({"revision": revision} if revision else {})})
+    for name in changes.keys() & {"topics", "tags"}:
+        labels = [part.strip() for part in changes[name].split(",")]
+        changes[name] = json.dumps([label for label in labels if label])
+    return VERBS["edit"].read_texts({**changes, **({"revision": revision} if revision else {})})
 
 
 @router.get("/login")
 async def login_form(request: Request) -> Response:
     """Ask for a token."""
-    return page(request, "login.html", wrong=False)
+    return page(request, "login.html", problem=False)
 
 
 @router.post("/login")
@@ -294,7 +304,7 @@ async def login(request: Request, form: OwnForm) -> Response:
     """Store a valid token in a cookie."""
     secret = field(form, "token")
     if await find_token(memories_of(request), secret) is None:
-        return page(request, "login.html", 401, wrong=True)
+        return page(request, "login.html", 401, problem=True)
     answer = to("/")
     set_cookie(request, answer, COOKIE, secret)
     return answer

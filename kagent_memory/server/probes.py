@@ -22,11 +22,11 @@ from .dependencies import memories_of
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
-FRESH_SECONDS = 5.0  # so that many probes do not burden the database
-EMBEDDER_FRESH_SECONDS = 60.0  # whose calls may cost money
+FRESH_SECONDS = 5.0  # spares the database frequent probes
+EMBEDDER_FRESH_SECONDS = 60.0  # its calls may cost money
 PATIENCE_SECONDS = 2.0
 QUEUE_PATIENCE_SECONDS = 5.0
-OK, AWAY, SLOW = "ok", "unavailable", "no answer in time"
+OK, UNAVAILABLE, SLOW = "ok", "unavailable", "no answer in time"
 MAX_DEAD = 1000
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 PREFIX = "kagent_memory_"
@@ -40,11 +40,11 @@ GAUGES: Mapping[str, str] = {
 
 
 class Fresh(Generic[T]):
-    """Cache an answer for some seconds and share one question among all who wait.
+    """Cache an answer for some seconds; concurrent callers share one request.
 
     Args:
         ask: gets the answer.
-        seconds: returns how long an answer is valid.
+        seconds: returns how many seconds an answer is valid.
     """
 
     def __init__(
@@ -53,21 +53,21 @@ class Fresh(Generic[T]):
         seconds: Callable[[T], float] = lambda _: FRESH_SECONDS,
     ) -> None:
         self._ask, self._seconds = ask, seconds
-        self._asking = asyncio.Lock()
-        self._kept: T
-        self._ends = 0.0
+        self._lock = asyncio.Lock()
+        self._answer: T
+        self._expires_at = 0.0  # of the monotonic clock
 
     async def of(self, memories: Memories) -> T:
         """Return the answer about these memories."""
-        async with self._asking:
-            if time.monotonic() >= self._ends:
-                self._kept = await self._ask(memories)
-                self._ends = time.monotonic() + self._seconds(self._kept)
-            return self._kept
+        async with self._lock:
+            if time.monotonic() >= self._expires_at:
+                self._answer = await self._ask(memories)
+                self._expires_at = time.monotonic() + self._seconds(self._answer)
+            return self._answer
 
 
 def readiness() -> Fresh[Mapping[str, str]]:
-    """Return the state of each part that a server needs."""
+    """Return the cached states of the parts that a server needs."""
     embedder = Fresh(_embedder, lambda state: EMBEDDER_FRESH_SECONDS if state == OK else 0.0)
 
     async def ask(memories: Memories) -> Mapping[str, str]:
@@ -90,11 +90,11 @@ async def _store(memories: Memories) -> Mapping[str, str]:
         return {"database": database, "migrations": database}
     applied = set(about["migrations"].split(", "))
     is_libsql = memories.location.removeprefix("kagent+").startswith("libsql")
-    expected = migrations("libsql" if is_libsql else "postgres")
-    is_whole = all(f"{step.number} {step.name}" in applied for step in expected)
+    required = migrations("libsql" if is_libsql else "postgres")
+    is_migrated = all(f"{step.number} {step.name}" in applied for step in required)
     return {
         "database": database,
-        "migrations": OK if is_whole else "missing: run kagent-memory migrate",
+        "migrations": OK if is_migrated else "missing: run kagent-memory migrate",
     }
 
 
@@ -108,7 +108,7 @@ async def _outcome(part: str, attempt: Awaitable[T]) -> tuple[str, T | None]:
         return SLOW, None
     except KagentMemoryError as error:
         logger.warning("Not ready: the %s is unavailable (%s).", part, type(error).__name__)
-        return AWAY, None
+        return UNAVAILABLE, None
 
 
 class PrometheusMetrics:
@@ -136,15 +136,15 @@ class PrometheusMetrics:
         telemetry.listeners.add(self)
 
     def measured(self, name: str, value: float, attributes: Attributes) -> None:
-        """Take in what was measured, or counted; see `telemetry.listeners`."""
+        """Record a measurement or a count; see `telemetry.listeners`."""
         if name == "operation":
-            named = ("gen_ai.operation.name", "kagent_memory.mode", "error.type")
-            labels = [str(attributes.get(label, "")) for label in named]
+            names = ("gen_ai.operation.name", "kagent_memory.mode", "error.type")
+            labels = [str(attributes.get(label, "")) for label in names]
             self._seconds.labels(*labels).observe(value)
         elif counter := self._counters.get(name):
             (counter.labels(**attributes) if attributes else counter).inc(value)
 
-    async def written(self, memories: Memories) -> bytes:
+    async def exposition(self, memories: Memories) -> bytes:
         """Return all metrics in the text format of Prometheus."""
         await self._queue.of(memories)
         return generate_latest(self._registry)
@@ -173,15 +173,13 @@ def add_probes(app: FastAPI) -> None:
 
 
 async def healthy() -> Response:
-    """Answer `/healthz`: the process runs. `/readyz` and `kagent-memory doctor` check what it
-    needs.
-    """
+    """Answer `/healthz`: the process runs; `/readyz` and `kagent-memory doctor` check the rest."""
     return PlainTextResponse("ok\n")
 
 
 async def ready(request: Request) -> Response:
-    """Answer `/readyz`: 503 if the database is unavailable. Without its embedder a server searches
-    by keywords.
+    """Answer `/readyz`: 503 if the database is unavailable; without the embedder the server still
+    searches by keywords.
     """
     parts = await request.app.state.readiness.of(memories_of(request))
     is_ready = parts["database"] == parts["migrations"] == OK
@@ -190,5 +188,5 @@ async def ready(request: Request) -> Response:
 
 async def metrics(request: Request) -> Response:
     """Answer `/metrics`."""
-    text = await request.app.state.metrics.written(memories_of(request))
+    text = await request.app.state.metrics.exposition(memories_of(request))
     return Response(text, headers={"content-type": CONTENT_TYPE_LATEST})

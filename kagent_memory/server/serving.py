@@ -33,7 +33,7 @@ class Server(uvicorn.Server):
         yield
 
 
-async def serve(app: ASGIApp, bound: socket.socket) -> None:
+async def serve(app: ASGIApp, listener: socket.socket) -> None:
     """Serve an application on a socket until cancelled, then let running requests finish.
 
     Raises:
@@ -50,38 +50,38 @@ async def serve(app: ASGIApp, bound: socket.socket) -> None:
         h11_max_incomplete_event_size=MAX_HEAD_BYTES,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-        # X-Forwarded-For is believed from the addresses that uvicorn's own FORWARDED_ALLOW_IPS
-        # names, and from no other
+        # X-Forwarded-For is trusted only from the addresses in FORWARDED_ALLOW_IPS, as uvicorn
+        # reads it
         proxy_headers="FORWARDED_ALLOW_IPS" in os.environ,
         # no limit_concurrency: beyond it uvicorn answers health checks with 503 too; `Gate` limits
         # requests instead
     )
     server = Server(config)
-    serving = asyncio.create_task(server.serve(sockets=[bound]))
+    task = asyncio.create_task(server.serve(sockets=[listener]))
     try:
-        await asyncio.shield(serving)
+        await asyncio.shield(task)
     finally:
         server.should_exit = True
-        await serving
+        await task
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """Return a listening socket; if it were only bound, two servers could share the address.
+    """Return a listening socket, because two servers could share one that is only bound.
 
     Raises:
         ConfigurationError: the address cannot be bound.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    dual = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+    is_dual_stack = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
     try:
-        bound = socket.create_server(
-            (host, port), family=family, backlog=BACKLOG, dualstack_ipv6=dual
+        listener = socket.create_server(
+            (host, port), family=family, backlog=BACKLOG, dualstack_ipv6=is_dual_stack
         )
     except OSError as error:
         raise ConfigurationError(
             f"{host}:{port} cannot be bound ({error.strerror}); choose another --host or --port."
         ) from error
-    # Connections inherit it. asyncio sets it only on sockets that name TCP as their protocol;
-    # without it each answer's body waits 40 ms for the client to acknowledge its head.
-    bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return bound
+    # Connections inherit the option. asyncio sets it only on sockets that name TCP as their
+    # protocol; without it each answer's body waits 40 ms for the client to acknowledge the head.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener

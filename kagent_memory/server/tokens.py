@@ -25,12 +25,12 @@ async def create_token(
     """Create a token; it is durable on return.
 
     Args:
-        memories: the memories that it opens.
-        tenant: the tenant that it opens; None: the setting's.
-        user: only this user; None: the whole tenant.
+        memories: the memories that it gives access to.
+        tenant: the tenant that it gives access to; None: the setting's.
+        user: the user that it gives access to; None: the whole tenant.
         label: a name for people.
-        days: its validity; None: until revoked.
-        is_operator: it opens every tenant, and the verbs that cross them.
+        days: the days until it expires; None: never.
+        is_operator: True for access to every tenant, and to the verbs that cross tenants.
 
     Returns:
         The secret, which is not stored and cannot be shown again, and the token's record.

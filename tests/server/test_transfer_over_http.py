@@ -164,7 +164,7 @@ class Held:
     """Memories whose import waits halfway until it is released."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(api, "TELL_SECONDS", 0.01)
+        monkeypatch.setattr(api, "PROGRESS_SECONDS", 0.01)
         monkeypatch.setattr(transfer, "PART", 50)
         self.calls, self.fails = 0, False
         self.is_waiting, self.is_cancelled = threading.Event(), threading.Event()
@@ -250,7 +250,7 @@ async def test_an_export_that_breaks_off_is_no_whole_one(monkeypatch):
         memories.store.memories.whole = breaks  # type: ignore[method-assign]
         return memories
 
-    monkeypatch.setattr(api, "SENT_AT_ONCE", 1000)
+    monkeypatch.setattr(api, "EXPORT_CHUNK_CHARS", 1000)
     with served(opened) as address:
         async with await open_memories(address) as memories:
             lines = memories.export(tenant="acme")
