@@ -13,7 +13,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Item = TypeVar("Item")
 
-SHORT = 1_000  # characters; reading and masking so many takes about a millisecond
+SHORT = 1_000  # characters; to parse and mask them takes about a millisecond
 LONG = 65_536
 PORTION = 16_384
 
@@ -24,11 +24,16 @@ def batched(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
 
 
 async def run_in_thread(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return the result of `work`, called here if `size` (in characters) is small, otherwise in a
-    thread.
+    """Call `work` in a thread if it is large, otherwise at once, and return its result.
 
-    Once begun it runs to its end, even if the caller is cancelled, so it must not touch objects of
-    the loop. Long work has a thread of its own, where it delays only other long work.
+    Work in a thread runs to its end, even if the caller is cancelled, so it must not touch objects
+    of the event loop. Long work has a thread of its own, where it delays only other long work.
+
+    Args:
+        size: the size of the work, in characters to read.
+        work: the function to call.
+        *args: its arguments.
+        **kwargs: its keyword arguments.
     """
     if size <= SHORT:
         return work(*args, **kwargs)
@@ -37,7 +42,9 @@ async def run_in_thread(size: int, work: Callable[P, T], *args: P.args, **kwargs
     def run() -> T:
         try:
             return context.run(work, *args, **kwargs)
-        except StopIteration as error:  # of a caller's redact=, say; no future takes it
+        except (
+            StopIteration
+        ) as error:  # raised by a user's redact=, for example; a future rejects it
             raise RuntimeError("The work raised StopIteration.") from error
 
     return await asyncio.get_running_loop().run_in_executor(_threads(size > LONG), run)
@@ -46,24 +53,27 @@ async def run_in_thread(size: int, work: Callable[P, T], *args: P.args, **kwargs
 async def each_aside(
     items: Sequence[Item], size: Callable[[Item], int], work: Callable[[Item], T]
 ) -> list[T]:
-    """Return the result of `work` for each item in order.
+    """Return the results of `work` for the items, in order; other tasks run between portions.
 
-    Items are worked on in portions, between which other tasks run.
+    Args:
+        items: the items.
+        size: returns the size of an item in characters.
+        work: the function to call for each item.
     """
-    done: list[T] = []
+    results: list[T] = []
     portion: list[Item] = []
     weight = 0
     for number, item in enumerate(items, 1):
         portion.append(item)
         weight += size(item)
         if weight >= PORTION or number == len(items):
-            done += await run_in_thread(weight, list[T], (work(each) for each in portion))
+            results += await run_in_thread(weight, list[T], (work(member) for member in portion))
             portion, weight = [], 0
-    return done
+    return results
 
 
 async def cancel_and_wait(*tasks: asyncio.Task[object]) -> None:
-    """Cancel the tasks until they end, since a driver may swallow a cancellation."""
+    """Cancel tasks until they have ended: a driver may swallow a single cancellation."""
     while pending := [task for task in tasks if not task.done()]:
         for task in pending:
             task.cancel()
@@ -71,7 +81,7 @@ async def cancel_and_wait(*tasks: asyncio.Task[object]) -> None:
 
 
 async def uninterrupted(work: Awaitable[T]) -> T:
-    """Return the result of `work`, which runs to its end; a cancelled caller waits for it."""
+    """Run `work` to its end, even if the caller is cancelled meanwhile, and return its result."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

@@ -56,7 +56,7 @@ class NotFound(KagentMemoryError, LookupError):
 
 
 class Conflict(KagentMemoryError):
-    """Somebody else changed it in between; read it again and retry."""
+    """Somebody else changed it meanwhile; read it again and retry."""
 
     family = ErrorFamily("conflict", 409, 4)
 
@@ -86,22 +86,20 @@ class TruncatedAnswer(ModelError):
 
 
 class UnusableAnswer(ModelError):
-    """The embedder answers with something that no retry makes usable: NaN, zeros, another width or
-    number of vectors.
+    """The answer of the embedder is unusable, and a retry would not help: NaN, zeros, or vectors of
+    the wrong width or number.
     """
 
 
 def error_class(family: str) -> type[KagentMemoryError]:
-    """Return the class of a family's name; StoreError for a name that this version does not
-    know.
-    """
+    """Return the class with this family name; StoreError for an unknown name."""
     kinds = KagentMemoryError.__subclasses__()
     return next((kind for kind in kinds if kind.family.name == family), StoreError)
 
 
-def needs_extra(what: str, extra: str, error: ImportError | None = None) -> ConfigurationError:
+def needs_extra(feature: str, extra: str, error: ImportError | None = None) -> ConfigurationError:
     """Return the error for a part that is not installed or cannot be loaded."""
     reason = f" ({error})" if error else ""
     return ConfigurationError(
-        f'{what} needs an extra: pip install "kagent-memory[{extra}]"{reason}.'
+        f'{feature} needs an extra: pip install "kagent-memory[{extra}]"{reason}.'
     )

@@ -72,32 +72,31 @@ Several: Final = Field(max_length=1000, strict=False)  # also in a list
 Scalar: TypeAlias = Annotated[str | int | float | bool | None, BeforeValidator(checked_scalar)]
 
 MEMORY_TYPES: tuple[MemoryType, ...] = get_args(MemoryType)
-# memories, and the kept turns that facts come from
+# memories, and the turns that facts come from
 SEARCHED: Final = frozenset[State](("active", "source"))
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
 MAX_QUERY_CHARS = 16_384
-GATED = "gated"  # in `Recall.degraded`: the gate held the query not worth a search
-DROPPED = ""  # in place of the id of what was not stored
-EASY_EXPONENT = 8  # of a vector's greatest number: float32 and float16 keep every digit that counts
+GATED = "gated"  # in `Recall.degraded`: the gate judged the query not worth a search
+DROPPED = ""  # in place of the id of a fact that was not stored
+EASY_EXPONENT = 8  # of a vector's greatest number: up to it float16 loses no significant digit
 
 _SOURCES = uuid.UUID("9c1f6c7e-5d0b-4a57-8f0e-4f2d7b1f5a10")  # the name space of kept turns' ids
-_made = count(int.from_bytes(os.urandom(5), "big"))  # ids, from anywhere on
+_id_counter = count(int.from_bytes(os.urandom(5), "big"))  # from a random start
 
 
 def new_id(at: datetime | None = None) -> str:
-    """Return a UUIDv7 as text (RFC 9562 §5.7). Ids of one process rise in the order they are made,
-    also within a millisecond and beside ids for another time.
+    """Return a UUIDv7 as text (RFC 9562 §5.7).
+
+    The ids of one process rise in the order in which they are made, even within a millisecond.
     """
     milliseconds = int(at.timestamp() * 1000) if at else time.time_ns() // 1_000_000
-    tail = next(_made) << 32 | int.from_bytes(os.urandom(4), "big")
+    tail = next(_id_counter) << 32 | int.from_bytes(os.urandom(4), "big")
     value = (milliseconds & (1 << 48) - 1) << 80 | 0x7 << 76 | tail >> 62 << 64
     return str(uuid.UUID(int=value | 0x2 << 62 | tail & (1 << 62) - 1))
 
 
 def source_id(session_id: str | None, event_id: str) -> str:
-    """Return the id of the kept turn of an event; it follows from the event, so facts need not name
-    it.
-    """
+    """Return the id of the turn that is kept of an event, which follows from the event alone."""
     return str(uuid.uuid5(_SOURCES, f"{len(session_id or '')}:{session_id or ''}{event_id}"))
 
 
@@ -112,8 +111,8 @@ def scaled(rows: npt.NDArray[np.float64]) -> Vector:
 
     greatest = np.abs(rows).max(axis=-1, keepdims=True, initial=0.0)
     _, exponents = np.frexp(greatest)
-    hard = (np.abs(exponents) > EASY_EXPONENT) & (greatest != 2.0**EASY_EXPONENT)
-    shift = np.where(hard, -exponents, 0)
+    is_beyond = (np.abs(exponents) > EASY_EXPONENT) & (greatest != 2.0**EASY_EXPONENT)
+    shift = np.where(is_beyond, -exponents, 0)
     return (np.ldexp(rows, shift) if shift.any() else rows).astype(np.float32)
 
 
@@ -131,13 +130,11 @@ class Scope:
 
     @cached_property
     def id(self) -> bytes:
-        """16 bytes that stand for the triple in every table; each part is hashed with its
-        length.
-        """
+        """Return the 16 bytes that identify the triple in every table."""
         digest = hashlib.blake2b(digest_size=16, person=b"kagent_memory")
         for part in (self.tenant, self.user, self.app):
-            raw = part.encode()
-            digest.update(len(raw).to_bytes(8, "big") + raw)
+            data = part.encode()
+            digest.update(len(data).to_bytes(8, "big") + data)  # so that no two triples agree
         return digest.digest()
 
 
@@ -165,7 +162,7 @@ def tenant(name: str) -> Generator[None, None, None]:
     """Run a block for a tenant: the service, its tools, auto-save and the work begun there use
     scopes of this tenant.
 
-    Only the application may call it; nothing that a user or a model writes decides the tenant.
+    Only the application may call it; no text of a user or a model decides the tenant.
 
     Args:
         name: the tenant; the innermost `with tenant(…)` counts.
@@ -177,11 +174,11 @@ def tenant(name: str) -> Generator[None, None, None]:
         raise InvalidInput(
             "The tenant must not be empty; leave `with tenant(…)` out for the setting's."
         )
-    before = _tenant.set(name)
+    token = _tenant.set(name)
     try:
         yield
     finally:
-        _tenant.reset(before)
+        _tenant.reset(token)
 
 
 def current_tenant() -> str | None:
@@ -191,17 +188,17 @@ def current_tenant() -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One utterance of a transcript, free of thoughts, partial text and credentials.
+    """An utterance of a transcript, without thoughts, partial text and credentials.
 
     Attributes:
         role: the kind of speaker: the user, an agent, or a tool's answer.
         author: the speaker's name, such as the agent's; may be empty.
         event_id: its ADK event; the same id is never ingested twice in one session.
         at: when it was said (aware UTC), if known.
-        recalled: texts that memory itself put into this event; never learned again.
+        recalled: texts that memory put into this event; they are never learnt again.
         compaction: (start, end) in epoch seconds if the text is ADK's summary of that range.
-        fields: fields of `Fact` that every fact found in it gets: `ttl_days`, `tags`, `metadata`,
-            ….
+        fields: fields of `Fact` for every fact that is extracted from it: `ttl_days`, `tags`,
+            `metadata`, ….
     """
 
     text: str
@@ -216,7 +213,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something worth remembering, before it is stored.
+    """A fact to remember, before it is stored.
 
     Attributes:
         text: the text to remember.
@@ -268,14 +265,14 @@ class Usage:
 
 
 SEALED: Final = {"sealed": True}
-"""Metadata of a field that is encrypted where rows are."""
-MAX_LINKS = 4  # memories that one may be linked with as saying the same
-MAX_SOURCES = 4  # events that a fact may come from; what has more sums them up
+"""The metadata of fields that are encrypted if the store encrypts rows."""
+MAX_LINKS = 4  # links of one memory to others that say the same
+MAX_SOURCES = 4  # events of a fact; a memory of more events is a summary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """One stored memory as it is now. Times are aware UTC.
+    """A stored memory as it is now. Times are aware UTC.
 
     Attributes:
         id: UUIDv7 text.
@@ -286,7 +283,7 @@ class Memory:
         state: "source" is a kept turn, whose `links` are the ids of its facts; searches find it,
             lists and counts do not.
         links: ids of memories that say the same in other words, or contradict an explicit save; at
-            most `MAX_LINKS`. Each lives by itself, and an answer delivers one of two linked ones.
+            most `MAX_LINKS`. Each expires by itself, and an answer delivers one of two linked ones.
         revision: 1 when added, one more with every change.
     """
 
@@ -325,14 +322,12 @@ class Memory:
 
     @property
     def is_summary(self) -> bool:
-        """Return True if its slot is that of a session's summary, which a later value always
-        replaces.
-        """
+        """Return True for the summary of a session, which a later summary always replaces."""
         return (self.attribute or "").startswith(("compaction:", "session:"))
 
     @property
     def source_ids(self) -> tuple[str, ...]:
-        """Return the ids of the kept turns it came from; none for a turn or a summary of many."""
+        """Return the ids of the turns it came from; none for a turn and for a summary."""
         is_fact = not (self.verbatim or self.is_summary or len(self.event_ids) > MAX_SOURCES)
         return tuple(source_id(self.session_id, event_id) for event_id in self.event_ids if is_fact)
 
@@ -418,7 +413,7 @@ class Filter:
             )
         except ValidationError as error:
             messages = "; ".join(map(": ".join, faults(error)[:MAX_FAULTS]))
-            raise InvalidInput(f"A filter does not fit: {messages}.") from None
+            raise InvalidInput(f"Invalid filter: {messages}.") from None
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -443,7 +438,7 @@ class Hit:
         excerpt: for a long memory in a search with a budget, the passage that fits the query; "":
             the whole text.
         sources: for a fact, the kept turns that it came from, if the budget allows.
-        why: the signs and their scores by name, if asked to explain.
+        why: the scores of the ranking signs by name, if the search explains.
     """
 
     memory: Memory
@@ -464,7 +459,7 @@ class Listed(Sequence[Item]):
     @property
     @abstractmethod
     def items(self) -> tuple[Item, ...]:
-        """Return what it is read as."""
+        """Return the items of the sequence."""
 
     @overload
     def __getitem__(self, index: int) -> Item: ...
@@ -505,8 +500,8 @@ class Recall(Listed[Hit]):
     """The answer to a query: the hits in order, and how they were found.
 
     Attributes:
-        mode: the legs that answered; "keyword" also if the embedder did not answer in time.
-        degraded: why a leg or step did not answer; empty if all is well.
+        mode: the searches that answered; "keyword" also if the embedder did not answer in time.
+        degraded: the reasons why a search or step did not answer; empty if all did.
     """
 
     hits: tuple[Hit, ...] = ()

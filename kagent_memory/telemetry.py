@@ -75,8 +75,7 @@ COUNTERS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
         ("outcome",),
     ),
 }
-"""What is counted: its name in OpenTelemetry, its meaning and its labels, by its name in
-Prometheus."""
+"""The counters by their names in Prometheus: name in OpenTelemetry, meaning and labels."""
 _counters = {
     name: _meter.create_counter(f"kagent_memory.{suffix}", description=meaning)
     for name, (suffix, meaning, _) in COUNTERS.items()
@@ -84,26 +83,26 @@ _counters = {
 
 
 listeners = weakref.WeakSet[Any]()
-"""Receivers of measurements, such as a server's `/metrics`, as long as somebody holds them: their
-method `measured(name, value, attributes)` is called from any thread.
+"""Objects, such as a server's `/metrics`, whose method `measured(name, value, attributes)` receives
+measurements, in any thread. They are held weakly.
 """
 
 
-def _tell(name: str, value: float, attributes: Attributes) -> None:
+def _notify(name: str, value: float, attributes: Attributes) -> None:
     for listener in [*listeners]:
         listener.measured(name, value, attributes)
 
 
 class Operation:
-    """One running operation, to which the caller reports its outcome."""
+    """A running operation, to which the caller reports its outcome."""
 
     def __init__(self, name: OperationName, span: Span) -> None:
         self._span = span
         self.measured: Attributes = {"gen_ai.operation.name": name}
 
     def searched(self, mode: str, *, gated: bool) -> None:
-        """Record the legs that answered a search, or that the gate skipped it, which counts neither
-        as found nor as empty.
+        """Record the mode of a search, or that the gate skipped it: then it is neither a hit nor
+        empty.
         """
         attributes: Attributes = {"kagent_memory.mode": mode}
         if gated:
@@ -119,8 +118,12 @@ class Operation:
         if len(rows) == 1:
             self._span.set_attribute("gen_ai.memory.record.id", rows[0][0])
         if rows and captures_content(self._span):
-            shown = [{"id": id, "content": content, "score": score} for id, content, score in rows]
-            self._span.set_attribute("gen_ai.memory.records", json.dumps(shown, ensure_ascii=False))
+            records = [
+                {"id": id, "content": content, "score": score} for id, content, score in rows
+            ]
+            self._span.set_attribute(
+                "gen_ai.memory.records", json.dumps(records, ensure_ascii=False)
+            )
 
 
 def captures_content(span: Span) -> bool:
@@ -166,15 +169,15 @@ def operation(
         finally:
             seconds = time.perf_counter() - started
             _duration.record(seconds, running.measured)
-            _tell("operation", seconds, running.measured)
+            _notify("operation", seconds, running.measured)
 
 
 def queue(open_jobs: int, oldest_seconds: float, *, store: str) -> None:
-    """Record the state of a queue, as a worker sees it.
+    """Record the state of a queue.
 
     Args:
         open_jobs: accepted jobs that are not done.
-        oldest_seconds: the age of the oldest one; 0 without any.
+        oldest_seconds: the age of the oldest job; 0 without one.
         store: the location without password, as in `Memories.location`.
     """
     attributes = _store_attributes(store)
@@ -186,16 +189,16 @@ def count(counter: str, number: int = 1, **attributes: str) -> None:
     """Add to one of `COUNTERS`, with its labels."""
     if number:
         _counters[counter].add(number, attributes)
-        _tell(counter, number, {**attributes})
+        _notify(counter, number, {**attributes})
 
 
 @lru_cache(maxsize=64)
 def _store_attributes(store: str) -> Mapping[str, str | int]:
-    where = urlsplit(store)
-    attributes: dict[str, str | int] = {"kagent_memory.store": where.scheme or store}
-    if where.hostname:
-        attributes["server.address"] = where.hostname
-    _, colon, port = where.netloc.rpartition(":")
-    if colon and port.isdigit():  # `where.port` raises for several hosts, which libpq takes
+    uri = urlsplit(store)
+    attributes: dict[str, str | int] = {"kagent_memory.store": uri.scheme or store}
+    if uri.hostname:
+        attributes["server.address"] = uri.hostname
+    _, colon, port = uri.netloc.rpartition(":")
+    if colon and port.isdigit():  # `uri.port` raises for several hosts, which libpq accepts
         attributes["server.port"] = int(port)
     return attributes

@@ -19,8 +19,8 @@ _WINDOW = 16_384
 # Characters after the window, for secrets that begin in it; only private keys can be longer.
 _AFTER = 8_192
 _BEFORE = 512  # characters before the window, for the name of a secret
-# A mask may expose the edge of a secret glued to it; the number of rounds is limited, because a
-# hostile text can chain many.
+# A mask may expose the edge of a secret next to it; rounds are limited, because a hostile text can
+# chain many secrets.
 _ROUNDS = 8
 # Full-width ASCII, which Japanese and Chinese keyboards write.
 _FULL_WIDTH = {0xFF01 + offset: 0x21 + offset for offset in range(94)}
@@ -36,7 +36,7 @@ def redact(text: str) -> str:
     card number). Masking a masked text changes nothing. The time taken is linear in the length of
     the text.
     """
-    return _known().redact(text)
+    return _default().redact(text)
 
 
 @lru_cache(maxsize=4_096)
@@ -81,7 +81,7 @@ class _Secrets:
             text = masked
         return text
 
-    def _found(self, text: str) -> Iterator[patterns.Span]:
+    def _spans(self, text: str) -> Iterator[patterns.Span]:
         """Yield the spans of secrets in no order; a long text is read window by window."""
         yield from patterns.private_keys(text)
         for start in range(0, len(text), _WINDOW):
@@ -94,26 +94,26 @@ class _Secrets:
 
     def _hidden(self, text: str) -> Iterator[patterns.Span]:
         """Yield the spans of secrets that are broken up by invisible characters."""
-        places: list[int] = []
-        at = 0
+        indexes: list[int] = []
+        end = 0
         for match in _ZERO_WIDTH.finditer(text):
-            places += range(at, match.start())
-            at = match.end()
-        places += range(at, len(text))
-        for start, end, kind in self._found(_ZERO_WIDTH.sub("", text)):
-            yield places[start], places[end - 1] + 1, kind
+            indexes += range(end, match.start())
+            end = match.end()
+        indexes += range(end, len(text))
+        for start, end, kind in self._spans(_ZERO_WIDTH.sub("", text)):
+            yield indexes[start], indexes[end - 1] + 1, kind
 
     def _united(self, text: str) -> list[patterns.Span]:
         """Return the spans of secrets and earlier masks in order; overlapping ones become one."""
         masks = [(*match.span(), match.group(1)) for match in self._mask.finditer(text)]
-        inside = {place for start, end, _ in masks for place in range(start + 1, end)}
+        inside = {index for start, end, _ in masks for index in range(start + 1, end)}
         plain = text if text.isascii() else text.translate(_FULL_WIDTH)
-        spans = [span for span in self._found(plain) if span[0] not in inside]
+        spans = [span for span in self._spans(plain) if span[0] not in inside]
         if not text.isascii() and _ZERO_WIDTH.search(text):
             spans += [span for span in self._hidden(plain) if span[0] not in inside]
         return patterns.united((*masks, *spans))
 
 
 @cache
-def _known() -> _Secrets:
+def _default() -> _Secrets:
     return _Secrets()

@@ -40,14 +40,14 @@ def united(spans: Iterable[Span]) -> list[Span]:
     return merged
 
 
-def masked(text: str, spans: Iterable[Span], what: str) -> str:
-    """Replace each span of the text, as `united` returns them, by `[what: kind]`."""
+def masked(text: str, spans: Iterable[Span], label: str) -> str:
+    """Replace each span of the text, as `united` returns them, by `[label: kind]`."""
     pieces: list[str] = []
-    at = 0
+    position = 0
     for start, end, kind in spans:
-        pieces += text[at:start], f"[{what}: {kind}]"
-        at = end
-    return "".join((*pieces, text[at:]))
+        pieces += text[position:start], f"[{label}: {kind}]"
+        position = end
+    return "".join((*pieces, text[position:]))
 
 
 def read_table(file: str | Path, key: str, kind: type[Entry], setting: str) -> list[Entry]:
@@ -64,9 +64,9 @@ def read_table(file: str | Path, key: str, kind: type[Entry], setting: str) -> l
             raise ValueError("it holds no entry")
         entry = TypeAdapter(kind)
         return [entry.validate_python(row) for row in table[key]]
-    except ValidationError as error:  # its own message quotes the file
+    except ValidationError as error:  # the message of pydantic would quote the file
         reason = "; ".join(
-            f"{place}: {message}" if place else message for place, message in faults(error)
+            f"{path}: {message}" if path else message for path, message in faults(error)
         )
     except (OSError, ValueError, re.error) as error:
         reason = str(error)
@@ -127,7 +127,7 @@ KINDS = {
 
 
 def _any_of(starts: Sequence[str]) -> str:
-    """Return an expression that matches the first of these that fits.
+    """Return an expression that matches the first of these beginnings that fits.
 
     Alternatives are grouped by their first character, so that most positions fail at once.
     """
@@ -146,9 +146,11 @@ class Shapes:
             for start in shape.starts:
                 self._rules.setdefault(start, []).append((shape.kind, shape.rule(start)))
         starts = sorted(self._rules, key=len, reverse=True)
-        every, free = map(_any_of, (starts, [start for start in starts if not _has_edge(start)]))
+        every_start, free_start = map(
+            _any_of, (starts, [start for start in starts if not _has_edge(start)])
+        )
         # the edge comes first: it rules out most positions
-        self._anchors = re.compile(f"(?<!{_EDGE})(?:{every})|{free}")
+        self._anchors = re.compile(f"(?<!{_EDGE})(?:{every_start})|{free_start}")
 
     def spans(self, text: str) -> Iterator[Span]:
         """Yield the spans of secrets of a known shape, in no order; they may overlap."""

@@ -82,7 +82,7 @@ class PersonalDataRefused(InvalidInput):
     """A text holds personal data that the setting `pii` refuses.
 
     Attributes:
-        dropped: True under the mode "drop": only this text is left out, the rest is kept.
+        dropped: True in the mode "drop": only this text is left out, and the others are kept.
     """
 
     def __init__(self, kinds: Sequence[str], *, dropped: bool) -> None:
@@ -95,8 +95,8 @@ class PersonalDataRefused(InvalidInput):
 
 
 @dataclass(frozen=True, slots=True)
-class _Own:
-    """A kind that the user defines."""
+class _CustomKind:
+    """A kind of personal data that the user defines."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -139,7 +139,7 @@ class PersonalData:
         regions: Sequence[str] = (),
         table: str | Path | None = None,
     ) -> None:
-        own = read_table(table, "pii", _Own, "pii") if table else ()
+        own = read_table(table, "pii", _CustomKind, "pii") if table else ()
         allowed = {*KINDS, *(row.kind for row in own)}
         if unknown := sorted(set(kinds) - allowed):
             raise ConfigurationError(
@@ -204,24 +204,24 @@ def _library(name: str) -> ModuleType:
 def _emails(text: str) -> Iterator[Place]:
     for rule in _EMAILS:
         yield from (match.span() for match in rule.finditer(text))
-        # in scripts without spaces the next rule would also match the words around this address
+        # without spaces the next rule would also match the words around this address
         text = rule.sub(lambda match: "\0" * len(match.group()), text)
 
 
 def _addresses(text: str) -> Iterator[Place]:
     for rule in (_IPV4, _IPV6):
         for match in rule.finditer(text):
-            start, written = match.start(), match.group().rstrip(":")
+            start, number = match.start(), match.group().rstrip(":")
             if _VERSION.search(text, max(0, start - 16), start) or not any(
-                map(str.isdigit, written)
+                map(str.isdigit, number)
             ):
                 continue
             try:
-                address = ipaddress.ip_address(written)
+                address = ipaddress.ip_address(number)
             except ValueError:
                 continue
             if not (address.is_loopback or address.is_unspecified):
-                yield start, start + len(written)
+                yield start, start + len(number)
 
 
 def _ibans(is_valid: Callable[[str], bool], text: str) -> Iterator[Place]:
@@ -258,27 +258,27 @@ class _Phones:
             start, number = match.start(), match.group()
             if _NO_PHONE.match(number):
                 continue
-            called = bool(_CALLED.search(text, max(0, start - _BEFORE), start))
+            is_named = bool(_CALLED.search(text, max(0, start - _BEFORE), start))
             for _ in range(_SHORTER):
-                if self._is_phone(number, called):
+                if self._is_phone(number, is_named):
                     yield start, start + len(number)
                     break
                 number = _PHONE_GROUP.sub("", number)
 
-    def _is_phone(self, number: str, called: bool) -> bool:
+    def _is_phone(self, number: str, is_named: bool) -> bool:
         if number.count("(") > 1 or len(_SEPARATORS.findall(number)) > _MAX_GROUPS:
             return False
         if number.startswith(("+", "00")):
-            return self._parsed("+" + number.lstrip("+0"), None, valid=False)
+            return self._parses("+" + number.lstrip("+0"), None, valid=False)
         if _NORTH_AMERICAN.fullmatch(number):
-            return "US" in self._regions and self._parsed(number, "US", valid=False)
-        if not called and not (
+            return "US" in self._regions and self._parses(number, "US", valid=False)
+        if not is_named and not (
             number.startswith(("0", "(")) and any(map(number.__contains__, " -/()"))
         ):
             return False
-        return any(self._parsed(number, region, valid=True) for region in self._regions)
+        return any(self._parses(number, region, valid=True) for region in self._regions)
 
-    def _parsed(self, number: str, region: str | None, *, valid: bool) -> bool:
+    def _parses(self, number: str, region: str | None, *, valid: bool) -> bool:
         try:
             parsed = self._library.parse(number, region)
         except self._library.NumberParseException:
@@ -289,8 +289,8 @@ class _Phones:
 
 def _formats() -> list[tuple[_NationalId, Callable[[str], bool]]]:
     file = Path(__file__).with_name("national_ids.toml")
-    written = read_table(file, "number", _NationalId, "pii")
-    return [(number, _library(f"stdnum.{number.module}").is_valid) for number in written]
+    numbers = read_table(file, "number", _NationalId, "pii")
+    return [(number, _library(f"stdnum.{number.module}").is_valid) for number in numbers]
 
 
 def _national_ids(
@@ -300,6 +300,6 @@ def _national_ids(
     for number, is_valid in formats:
         for match in number.pattern.finditer(text):
             start, before = match.start(), number.before
-            named = before is None or before.search(text, max(0, start - _BEFORE), start)
-            if named and is_valid(match.group()):
+            is_named = before is None or before.search(text, max(0, start - _BEFORE), start)
+            if is_named and is_valid(match.group()):
                 yield match.span()

@@ -36,16 +36,15 @@ class _Tally:
 class Deliveries:
     """Count which memories were retrieved and delivered, without slowing down a search.
 
-    Counts are added up in memory, one entry per memory, and written within a minute by a
-    background task. They are kept while the database is unavailable; a crash loses at most the
-    last minute.
+    Counts are added up in this process and written within a minute by a background task. They
+    are kept while the database is unavailable; a crash loses at most the last minute.
     """
 
     def __init__(self, store: MemoryStore, clock: Callable[[], datetime]) -> None:
         self._store = store
         self._clock = clock
-        self._waiting: dict[Scope, _Tally] = {}
-        self._writing = asyncio.Lock()
+        self._pending: dict[Scope, _Tally] = {}
+        self._lock = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
     def count(self, scope: Scope, ids: Sequence[str]) -> None:
@@ -54,23 +53,23 @@ class Deliveries:
             self._note({scope: _Tally(self._clock(), Counter(ids), Counter(ids))})
 
     def count_answer(self, scopes: Sequence[Scope], answer: Recall) -> None:
-        """Count what a search of these scopes retrieved and delivered."""
+        """Count the memories that a search of these scopes retrieved and delivered."""
         tallies, now = dict[Scope, _Tally](), self._clock()
         for hit in answer:
             tally = tallies.setdefault(hit.scope, _Tally(now))
             tally.retrieved[hit.memory.id] = tally.delivered[hit.memory.id] = 1
-        for out in answer.left_out:  # a search of one scope does not name it
-            tally = tallies.setdefault(out.scope or scopes[0], _Tally(now))
-            tally.retrieved[out.memory_id] = 1
+        for omission in answer.left_out:  # a search of one scope does not name it
+            tally = tallies.setdefault(omission.scope or scopes[0], _Tally(now))
+            tally.retrieved[omission.memory_id] = 1
         self._note(tallies)
 
     def _note(self, tallies: Mapping[Scope, _Tally]) -> None:
         for scope, tally in tallies.items():
-            if (earlier := self._waiting.setdefault(scope, tally)) is not tally:
+            if (earlier := self._pending.setdefault(scope, tally)) is not tally:
                 earlier.at = max(earlier.at, tally.at)
                 earlier.retrieved.update(tally.retrieved)
                 earlier.delivered.update(tally.delivered)
-        if self._waiting and (self._task is None or self._task.done()):
+        if self._pending and (self._task is None or self._task.done()):
             self._task = asyncio.create_task(self._write(), name="kagent-memory-deliveries")
 
     async def flush(self) -> None:
@@ -79,10 +78,10 @@ class Deliveries:
         Raises:
             StoreError: the database is unavailable; the counts are kept and written later.
         """
-        async with self._writing:
-            scopes = list(self._waiting)  # counts that arrive meanwhile are written next time
+        async with self._lock:
+            scopes = list(self._pending)  # counts that arrive meanwhile are written next time
             for batch in batched(scopes, SCOPES_AT_ONCE):
-                tallies = {scope: self._waiting.pop(scope) for scope in batch}
+                tallies = {scope: self._pending.pop(scope) for scope in batch}
                 part = [
                     Delivery(
                         scope=scope,
@@ -93,11 +92,11 @@ class Deliveries:
                 ]
                 try:
                     await self._store.count(part)
-                except Exception:  # not on cancellation: a write that has begun still ends
+                except Exception:  # not after a cancellation: a write that has begun still ends
                     self._note(tallies)
                     raise
-                handed = sum(tally.delivered.total() for tally in tallies.values())
-                telemetry.count("deliveries", handed)
+                delivered = sum(tally.delivered.total() for tally in tallies.values())
+                telemetry.count("deliveries", delivered)
 
     async def try_flush(self) -> bool:
         """Write all counts now; if the database is unavailable, log it and return False."""

@@ -27,7 +27,7 @@ def latest(times: Sequence[datetime | None]) -> datetime | None:
 
 
 def promoted(memory: Memory, now: datetime) -> Memory:
-    """Return the memory as active, with its TTL starting now."""
+    """Return the memory as an active one whose TTL starts now."""
     return replace(renewed(memory, now), state="active")
 
 
@@ -36,10 +36,10 @@ def ttl_days_of(fact: Fact, settings: MemorySettings) -> int:
 
     The first matching tag of `ttl_days_by` counts, then the type, then `ttl_days`.
     """
-    named = settings.ttl_days_by
+    ttl_days_by = settings.ttl_days_by
     tags = {f"{TAG}{tag}" for tag in fact.tags}
-    by_tag = (days for name, days in named.items() if name in tags)
-    return next(by_tag, named.get(fact.type, settings.ttl_days))
+    by_tag = (days for name, days in ttl_days_by.items() if name in tags)
+    return next(by_tag, ttl_days_by.get(fact.type, settings.ttl_days))
 
 
 def to_memory(
@@ -50,8 +50,7 @@ def to_memory(
     id: str | None = None,
     explicit: bool = False,
 ) -> Memory:
-    """Return the memory made of a fact: created now, with a new id and the fact's own TTL or the
-    default one.
+    """Make a memory of a fact, created now, with the TTL of the fact or else the default one.
 
     The memory keeps the resolved TTL in days (0 means forever), so that a later extension uses the
     same one. A fact of a quarantined origin is quarantined.

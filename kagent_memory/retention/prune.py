@@ -43,11 +43,11 @@ EXAMINED = 100
 async def keep_pruned(
     queue: JobQueue, prune: Callable[[], Awaitable[Pruned]], *, every_hours: float
 ) -> None:
-    """Prune every `every_hours`, in whichever process takes the lease first, until cancelled."""
+    """Prune every `every_hours` until cancelled, in one process at a time: the lease's owner."""
     period = every_hours * 3600
     while True:
         try:
-            # the lease is never given back: nobody prunes again until the period is over
+            # the lease is not released, so that nobody prunes again within the period
             if await queue.lease(PRUNE_LEASE, new_id(), seconds=period):
                 pruned = await prune()
                 if pruned != Pruned():
@@ -73,17 +73,17 @@ class Prune:
     dry_run: bool = False
 
     async def run(self) -> Pruned:
-        """Prune, and return what was deleted and extended.
+        """Prune, and return the counts of deleted and extended memories.
 
         Raises:
-            StoreError: the database is unavailable; what was deleted by then stays deleted.
+            StoreError: the database is unavailable; earlier deletions of this prune remain.
         """
         pruned = await self.store.prune(
             now=self.now, popular_after=self.settings.popular_after, dry_run=self.dry_run
         )
         if self.settings.half_life_days or self.settings.max_memories:
-            async for page_of_scopes in self.store.all_scopes(at_once=PAGE):
-                for scope in page_of_scopes:
+            async for scopes in self.store.all_scopes(at_once=PAGE):
+                for scope in scopes:
                     pruned += await self._prune_living(scope)
         if not self.dry_run:
             telemetry.count("prunes")
@@ -112,28 +112,28 @@ class Prune:
         return pruned
 
     async def _least_important(self, scope: Scope, count: int, excluded: Set[str]) -> Sequence[str]:
-        """Return the ids of the `count` least important memories that are not pinned or doomed."""
-        # Likeness to other memories costs a search for each one, so only the memories near the
-        # limit are examined.
+        """Return the ids of the `count` least important memories that may be evicted."""
+        # the similarity to others costs a search per memory, so only memories near the limit are
+        # examined
         weighs = partial(importance, weights=self.weights, now=self.now)
-        weighed: list[tuple[float, str, Memory]] = []
+        rows: list[tuple[float, str, Memory]] = []
         async for page in pages(self.store, scope, now=self.now):
-            weighed += [
+            rows += [
                 (weighs(memory), memory.id, memory)
                 for memory in page
                 if not memory.pinned and memory.id not in excluded
             ]
-            weighed = heapq.nsmallest(count + EXAMINED, weighed, key=lambda row: row[:2])
-        certain = [id for _, id, _ in weighed[: max(0, count - EXAMINED)]]
-        examined = [memory for _, _, memory in weighed[len(certain) :]]
+            rows = heapq.nsmallest(count + EXAMINED, rows, key=lambda row: row[:2])
+        certain = [id for _, id, _ in rows[: max(0, count - EXAMINED)]]
+        examined = [memory for _, _, memory in rows[len(certain) :]]
         view = await self.store.view(scope, now=self.now)
         nearest = await neighbours(view, self.vectors, examined)
         deleted = excluded | {*certain}
         likeness = {
-            examined[place].id: {
-                other.id: value for other, value in alike if other.id not in deleted
+            examined[index].id: {
+                other.id: value for other, value in others if other.id not in deleted
             }
-            for place, alike in nearest.items()
+            for index, others in nearest.items()
         }
         first = least_first(examined, likeness, weighs)
         return [*certain, *(memory.id for memory in islice(first, count - len(certain)))]
@@ -151,9 +151,9 @@ def least_first(
     likeness: Mapping[str, Mapping[str, float]],
     weighs: Callable[..., float],
 ) -> Iterator[Memory]:
-    """Yield memories, the least important first, ties by age with the oldest first.
+    """Yield memories, the least important first; of equally important ones the oldest first.
 
-    A memory that was yielded no longer makes others less unique, so that one of two twins stays.
+    A yielded memory no longer counts as similar to others, so that one of two equal ones stays.
 
     Args:
         memories: the memories to order.
@@ -164,14 +164,14 @@ def least_first(
     by_id = {memory.id: memory for memory in sorted(memories, key=lambda memory: memory.created_at)}
     similar = {id: dict(likeness.get(id, {})) for id in by_id}
 
-    def weighed(id: str) -> float:
+    def value_of(id: str) -> float:
         return weighs(by_id[id], nearest=max(similar[id].values(), default=0.0))
 
-    values = {id: weighed(id) for id in by_id}
+    values = {id: value_of(id) for id in by_id}
     while values:
         least = min(values, key=values.__getitem__)
         del values[least]
         yield by_id[least]
         for id in values:
             if similar[id].pop(least, None) is not None:
-                values[id] = weighed(id)
+                values[id] = value_of(id)

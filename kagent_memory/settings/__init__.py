@@ -34,7 +34,7 @@ DEFAULT_URI = "libsql:///memory.db"
 PREFIX = "KAGENT_MEMORY_"
 STORES = "kagent_memory.stores"  # entry points of the stores by URI scheme
 TURSO = (".turso.io", ".turso.tech")
-# likely slips for KAGENT_MEMORY_URI
+# likely mistakes for KAGENT_MEMORY_URI
 MISTAKEN = ("KAGENT_MEMORY_URL", "KAGENT_MEMORY_DATABASE_URL", "KAGENT_MEMORY_DB_URL")
 SECRETS = {"encryption_keys"}  # settings that must not be in a URI
 NEAR = 0.8  # similarity above which a name counts as a misspelling of another
@@ -52,16 +52,16 @@ POLICIES: Mapping[str, Mapping[str, int | float]] = {
         "prune_every_hours": 168.0,
     },
 }
-"""Defaults of each policy; those of the fields are kagent's."""
+"""The defaults of each policy; the defaults of the fields are those of "kagent"."""
 
 
-def _off(value: object) -> object:
+def _parse_off(value: object) -> object:
     return (
         False if isinstance(value, str) and value.lower() in ("false", "off", "no", "0") else value
     )
 
 
-def _json(value: object) -> object:
+def _parse_json(value: object) -> object:
     """Parse a text that looks like a JSON object; return anything else unchanged."""
     if not isinstance(value, str) or not value.lstrip().startswith("{"):
         return value
@@ -71,21 +71,21 @@ def _json(value: object) -> object:
         raise ValueError("looks like JSON but is not valid") from error
 
 
-def _configured(value: object) -> object:
+def _parse_embedding(value: object) -> object:
     """Parse a mapping or JSON as the configuration of an embedder; return anything else
     unchanged.
     """
-    value = _json(value)
+    value = _parse_json(value)
     return EmbeddingConfig.parsed(cast("object", value)) if isinstance(value, Mapping) else value
 
 
-def _named(key: str, value: object) -> object:
+def _parse_fields(key: str, value: object) -> object:
     """Return the fields of a setting; a plain text is the value of the field `key`."""
-    value = _json(value)
+    value = _parse_json(value)
     return {key: value} if value and isinstance(value, str) else value or None
 
 
-def _listed(value: object) -> object:
+def _parse_list(value: object) -> object:
     return (
         tuple(part.strip() for part in value.split(",") if part.strip())
         if isinstance(value, str)
@@ -93,10 +93,10 @@ def _listed(value: object) -> object:
     )
 
 
-Names: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Names: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_parse_list)]
 Days: TypeAlias = Annotated[int, Field(ge=0, le=36_500)]
 TypeOrTag: TypeAlias = Annotated[str, Field(pattern=f"^({'|'.join(MEMORY_TYPES)}|{TAG}.+)$")]
-Origins: TypeAlias = Annotated[tuple[Origin, ...], BeforeValidator(_listed)]
+Origins: TypeAlias = Annotated[tuple[Origin, ...], BeforeValidator(_parse_list)]
 
 
 @validated(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
@@ -210,8 +210,8 @@ class MemorySettings:
             scopes apart. It stays on for all processes, also those that leave this out.
     """
 
-    embedding: Annotated[str | EmbeddingConfig | None, BeforeValidator(_configured)] = None
-    llm: Annotated[str | Literal[False] | None, BeforeValidator(_off)] = None
+    embedding: Annotated[str | EmbeddingConfig | None, BeforeValidator(_parse_embedding)] = None
+    llm: Annotated[str | Literal[False] | None, BeforeValidator(_parse_off)] = None
     tenant: str = ""
     token: str | None = Field(default=None, repr=False)
     search_limit: int = Field(default=5, ge=0, le=1000)
@@ -219,14 +219,14 @@ class MemorySettings:
     policy: PolicyName = "kagent"
     ttl_days: Days = 15
     quarantine: Origins = ()
-    pii: Annotated[PersonalDataRules | None, BeforeValidator(partial(_named, "mode"))] = None
-    rerank: Annotated[RerankConfig | None, BeforeValidator(partial(_named, "model"))] = None
+    pii: Annotated[PersonalDataRules | None, BeforeValidator(partial(_parse_fields, "mode"))] = None
+    rerank: Annotated[RerankConfig | None, BeforeValidator(partial(_parse_fields, "model"))] = None
     worker: bool = True
     postgres_schema: str = Field(default="kagent_memory", pattern=r"^[a-z_][a-z0-9_]{0,62}$")
     encryption_keys: str | None = Field(default=None, repr=False)
 
     handover_floor: float = Field(default=0.38, ge=0, le=1)
-    ttl_days_by: Annotated[Mapping[TypeOrTag, Days], BeforeValidator(_json)] = Field(
+    ttl_days_by: Annotated[Mapping[TypeOrTag, Days], BeforeValidator(_parse_json)] = Field(
         default_factory=dict[str, int]
     )
     short_term_hours: float = Field(default=0.0, ge=0, le=876_000)
@@ -268,7 +268,7 @@ class MemorySettings:
             None if the configuration leaves memory off.
 
         Raises:
-            ConfigurationError: a value does not fit, or the model's provider has no embeddings.
+            ConfigurationError: a value is invalid, or the model's provider has no embeddings.
         """
         options = kagent_config.options(config)
         return None if options is None else cls().updated(options)
@@ -287,7 +287,7 @@ class MemorySettings:
         A new policy also replaces the values that were defaults of the old one.
 
         Raises:
-            ConfigurationError: an unknown name or a value that does not fit.
+            ConfigurationError: a name is unknown or a value is invalid.
         """
         names = {field.name for field in fields(self)}
         if unknown := sorted(set(options) - names):
@@ -316,8 +316,8 @@ def compose(
     left to libpq.
 
     Raises:
-        ConfigurationError: no URI, an environment that does not tell which store, an unknown
-            setting or query parameter, or a value that does not fit.
+        ConfigurationError: there is no URI, the environment names no store, a setting or query
+            parameter is unknown, or a value is invalid.
     """
     if settings is not None and not isinstance(settings, MemorySettings):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
         raise ConfigurationError(
@@ -325,13 +325,13 @@ def compose(
         )
     base = settings or MemorySettings()
     names = {field.name for field in fields(base)}
-    named = {
+    variables = {
         name.removeprefix(PREFIX).lower(): value
         for name, value in environ.items()
         if name.startswith(PREFIX) and settings is None
     }
     # only a warning, because Kubernetes sets variables named after services
-    for name in sorted(named.keys() - names - {"uri"}):
+    for name in sorted(variables.keys() - names - {"uri"}):
         if guesses := get_close_matches(name, names, n=1, cutoff=NEAR):
             wrong, right = f"{PREFIX}{name.upper()}", f"{PREFIX}{guesses[0].upper()}"
             logger.warning("%s has no effect; did you mean %s?", wrong, right)
@@ -353,7 +353,7 @@ def compose(
     if others:
         bare = f"{bare}?{urlencode(others, quote_via=quote)}"
     # in one step, so that an explicit value from any source wins over a policy from another
-    explicit = {name: value for name, value in {**named, **parameters}.items() if name in names}
+    explicit = {name: value for name, value in {**variables, **parameters}.items() if name in names}
     return bare, base.updated({**explicit, **options})
 
 
@@ -365,7 +365,7 @@ def scheme_of(uri: str) -> str:
     """
     try:
         return urlsplit(uri).scheme
-    except ValueError:  # not its text, which may hold the password
+    except ValueError:  # the message must not quote the URI, which may hold a password
         raise ConfigurationError(
             "Invalid URI. A server is postgresql://user:password@host:5432/database. Only an IPv6 "
             "address has [ ] around it; in a user or password write [ ] @ : / as "
@@ -402,7 +402,7 @@ def registered_store(uri: str) -> EntryPoint:
     """Return the entry point of the store that opens this URI.
 
     Raises:
-        ConfigurationError: no installed store does.
+        ConfigurationError: no installed store opens it.
     """
     scheme = scheme_of(uri).removeprefix("kagent+")
     if scheme in ("libsql+http", "libsql+https"):
@@ -455,7 +455,7 @@ def _default_uri(environ: Mapping[str, str]) -> str:
             return uri
         # probably forgotten: a default file would be lost with its container
         raise ConfigurationError(
-            f"{PREFIX}URI is set, but empty; name a store in it, {DEFAULT_URI} say, or unset it."
+            f"{PREFIX}URI is set, but empty; name a store ({DEFAULT_URI}, for example) or unset it."
         )
     if wrong := next(filter(environ.get, MISTAKEN), None):
         raise ConfigurationError(

@@ -32,9 +32,9 @@ class EmbeddingConfig(BaseModel):
             gemini_vertex_ai), bedrock, foundry, or one of LiteLLM's.
         model: the model; a name with a "/" is taken as LiteLLM's own.
         base_url: the URL of the provider, if it is not the usual one.
-        api_key_passthrough: accepted because kagent's JSON has it, and without effect: memory also
-            works without a caller whose token it could pass on, so the key always comes from the
-            provider's environment variable.
+        api_key_passthrough: accepted, because kagent's JSON has it, but without effect: the key
+            always comes from the provider's environment variable, since memory also works when
+            there is no caller whose token it could pass on.
         endpoint, deployment, api_version: for Azure; the deployment replaces the model.
     """
 
@@ -72,7 +72,7 @@ class EmbeddingConfig(BaseModel):
         """Parse kagent's JSON.
 
         Raises:
-            ConfigurationError: a key is missing or does not fit, or the provider has no embeddings.
+            ConfigurationError: a key is missing or invalid, or the provider has no embeddings.
         """
         return _read(cls, value)
 
@@ -92,7 +92,7 @@ def options(config: object) -> dict[str, Any] | None:
             the text of either.
 
     Raises:
-        ConfigurationError: a value does not fit, or the provider has no embeddings.
+        ConfigurationError: a value is invalid, or the provider has no embeddings.
     """
     try:
         document = json.loads(config or "null") if isinstance(config, str) else config
