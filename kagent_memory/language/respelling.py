@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-MAX_RESPELT: Final = 3  # words of one query
+MAX_RESPELT: Final = 2  # words of one query; hundreds of spellings each are looked up
 _MIN_LETTERS = 4
 _MAX_LETTERS = 24
 _CERTAIN_LETTERS = 5  # one letter turns a shorter word into many others

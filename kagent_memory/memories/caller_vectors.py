@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ..errors import InvalidInput
 from ..records import Memory, Vector
+from ..retrieval.search import ExternalVector
 from ..stores.base import MemoryStore
 from ..stores.spaces import EmbeddingSpace, checked_vector, external_name
 from ..stores.values import Batch
@@ -58,15 +59,13 @@ async def with_brought(
     return replace(batch, vectors=vectors, space_number=space.number)
 
 
-async def for_query(store: MemoryStore, embedding: Vector) -> tuple[EmbeddingSpace, Vector] | None:
-    """Return a query vector as its caller brought it, and the embedding space to search; None if
-    there are no vectors of its width.
+async def for_query(store: MemoryStore, embedding: Vector) -> ExternalVector:
+    """Return a query vector as its caller brought it, and the embedding space to search; None for
+    the space if there are no vectors of its width.
 
     Raises:
         InvalidInput: the vector is invalid.
     """
     vector = brought(embedding)
-    for space in await store.spaces.all():
-        if space.name == external_name(len(vector)):
-            return space, vector
-    return None
+    name = external_name(len(vector))
+    return next((space for space in await store.spaces.all() if space.name == name), None), vector

@@ -84,20 +84,20 @@ class StoreEmbedder:
             for space in await self._store.memories.spaces.all()
             if not space.name.startswith(EXTERNAL)
         ]
-        own = [
+        matching = [
             space
             for space in spaces
             if space.name == self.name and dimensions in (None, space.dimensions)
         ]
-        if not spaces or any(space.state != "retired" for space in own):
+        if not spaces or any(space.state != "retired" for space in matching):
             return
-        there = next((space for space in spaces if space.state == "current"), spaces[0])
-        named = f"{self.name!r}" + (f" ({dimensions} dimensions)" if dimensions else "")
-        width = f" and dimensions={there.dimensions}" if there.name == self.name else ""
+        current = next((space for space in spaces if space.state == "current"), spaces[0])
+        given = f"{self.name!r}" + (f" ({dimensions} dimensions)" if dimensions else "")
+        width = f" and dimensions={current.dimensions}" if current.name == self.name else ""
         raise ConfigurationError(
-            f"This store holds vectors of {there.name!r} ({there.dimensions} dimensions), and "
-            f"{named} was given. Open "
-            f"it with embedding={there.name!r}{width}; or have it embedded anew: `kagent-memory "
+            f"This store holds vectors of {current.name!r} ({current.dimensions} dimensions), and "
+            f"{given} was given. Open "
+            f"it with embedding={current.name!r}{width}; or have it embedded anew: `kagent-memory "
             "reembed --embedding "
             f"{self.name}`, or Memories.reembed."
         )
@@ -140,16 +140,18 @@ class StoreEmbedder:
         keys = [(tenant, kind, _digest(text)) for text in texts]
         text_by_key = dict(zip(keys, texts, strict=True))
         rows_by_key = {key: cached.get(key) for key in text_by_key}
-        fresh = [key for key, row in rows_by_key.items() if row is None]
+        missing = [key for key, row in rows_by_key.items() if row is None]
         looks = "documents" if kind == "document" else "queries"
-        hits = len(rows_by_key) - len(fresh)
+        hits = len(rows_by_key) - len(missing)
         telemetry.count("cache_lookups", hits, cache=looks, result="hit")
-        telemetry.count("cache_lookups", len(fresh), cache=looks, result="miss")
-        rows = await self._asked([text_by_key[key] for key in fresh], kind=kind) if fresh else ()
-        for key, row in zip(fresh, rows, strict=True):
+        telemetry.count("cache_lookups", len(missing), cache=looks, result="miss")
+        rows = (
+            await self._asked([text_by_key[key] for key in missing], kind=kind) if missing else ()
+        )
+        for key, row in zip(missing, rows, strict=True):
             if row is not None:
-                rows_by_key[key] = cached[key] = own = row.copy()  # keeps no other row in memory
-                own.flags.writeable = False
+                rows_by_key[key] = cached[key] = copy = row.copy()  # keeps no other row in memory
+                copy.flags.writeable = False
         return space, [rows_by_key[key] for key in keys]
 
     async def embed_memories(
@@ -192,8 +194,8 @@ class StoreEmbedder:
         else:
             await self.check(len(probe))
             space = await self._store.memories.spaces.add(self.name, len(probe), probe)
-        former = probe if space.probe is None else space.probe
-        if cosine(probe, former) < SAME_MODEL_COSINE:
+        first_probe = probe if space.probe is None else space.probe
+        if cosine(probe, first_probe) < SAME_MODEL_COSINE:
             raise ConfigurationError(
                 f"The embedder {self.name!r} no longer answers as it did when this store was "
                 "filled: it is another "
@@ -254,18 +256,18 @@ async def embed_some(
     space, most = await vectors.space(), limit + len(refused)
     query = MemoryQuery(lacking=space.number, order="oldest", limit=most, now=clock())
     unembedded = await store.memories.select(scope, query)
-    lacking = [memory for memory in unembedded if memory.id not in refused][:limit]
-    _, made_vectors = await vectors.embed_memories(scope, lacking)
+    unembedded_batch = [memory for memory in unembedded if memory.id not in refused][:limit]
+    _, new_vectors = await vectors.embed_memories(scope, unembedded_batch)
     batch = Batch(
-        vectors=made_vectors,
+        vectors=new_vectors,
         space_number=space.number,
-        job=job if len(lacking) < limit else None,
+        job=job if len(unembedded_batch) < limit else None,
         expected_version=version,
     )
     if batch.vectors or batch.job:
         await store.apply(scope, batch, now=clock())
-    refused.update(memory.id for memory in lacking if memory.id not in made_vectors)
-    return len(lacking)
+    refused.update(memory.id for memory in unembedded_batch if memory.id not in new_vectors)
+    return len(unembedded_batch)
 
 
 async def with_vectors(
@@ -291,16 +293,16 @@ async def with_vectors(
         ConfigurationError: the store holds vectors of another model.
     """
     memories = {change.memory.id: change.memory for change in batch.changes}
-    lasting = [
+    searchable = [
         memory for memory in memories.values() if memory.state in ("active", "short_term", "source")
     ]
-    if vectors is None or not lasting:
+    if vectors is None or not searchable:
         return batch
     try:
-        space, made_vectors = await vectors.embed_memories(scope, lasting)
+        space, new_vectors = await vectors.embed_memories(scope, searchable)
     except ModelError as error:
         if strict and isinstance(error, UnusableAnswer):
             raise
         logger.warning("Memories were stored without vectors and will be embedded later: %s", error)
         return replace(batch, jobs=(*batch.jobs, embed_job(scope, now)))
-    return replace(batch, vectors=made_vectors, space_number=space.number)
+    return replace(batch, vectors=new_vectors, space_number=space.number)

@@ -31,8 +31,8 @@ def passage(text: str, question: str, *, max_tokens: int) -> str:
     if estimated_tokens(text) <= max_tokens:
         return text
     sentences = [*_sentences(text, max_tokens)]
-    wanted = frozenset(query_terms(question))
-    terms_held = [wanted.intersection(tokens(sentence)) for sentence in sentences]
+    terms = frozenset(query_terms(question))
+    terms_held = [terms.intersection(tokens(sentence)) for sentence in sentences]
     sizes = [estimated_tokens(sentence) + 1 for sentence in sentences]
     return " ".join(sentences[_best(terms_held, sizes, max_tokens)])
 
@@ -68,15 +68,19 @@ def holding(phrase: str, texts: Mapping[int, str]) -> TermMatrix:
     Returns:
         For each text its number of words, and how often it holds each word of the phrase.
     """
-    wanted = tokens(phrase)
-    words = {row: tokens(text) for row, text in texts.items()}
-    candidates = {row: said for row, said in words.items() if {*wanted} <= {*said}}
-    run = f" {' '.join(wanted)} "
+    words = tokens(phrase)
+    words_by_row = {row: tokens(text) for row, text in texts.items()}
+    candidates = {
+        row: row_words for row, row_words in words_by_row.items() if {*words} <= {*row_words}
+    }
+    run = f" {' '.join(words)} "
     holders = {
-        row: said for row, said in candidates.items() if run in f" {' '.join(said)} "
+        row: row_words for row, row_words in candidates.items() if run in f" {' '.join(row_words)} "
     } or candidates
-    terms = [*dict.fromkeys(wanted)]
-    counts = np.array([[said.count(term) for term in terms] for said in holders.values()], np.int64)
+    terms = [*dict.fromkeys(words)]
+    counts = np.array(
+        [[row_words.count(term) for term in terms] for row_words in holders.values()], np.int64
+    )
     lengths = np.array([*map(len, holders.values())], np.int64)
     rows = np.array([*holders], np.int64)
     return TermMatrix(rows, terms, lengths, counts.reshape(-1, len(terms)))

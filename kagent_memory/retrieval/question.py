@@ -77,12 +77,12 @@ class Question:
         """
         text = complete(text, history)
         names, spans = identifiers(text), named_spans(text, now)
-        rest = bare_dates(text) if spans else None
+        dates = bare_dates(text) if spans else None
         forms, small_words = word_forms(text)
         return cls(
             text=text,
             terms=_terms(text, names),
-            undated=None if rest is None else _terms(rest, names),
+            undated=None if dates is None else _terms(dates, names),
             names=names,
             spans=spans,
             windows=windows(spans),
@@ -104,8 +104,8 @@ def _terms(text: str, names: Sequence[frozenset[str]]) -> Sequence[str]:
     terms = query_terms(text)
     if len(terms) <= MAX_TERMS:
         return terms
-    named = (term for name in names for term in name if term in terms)
-    return list(dict.fromkeys((*named, *terms)))[:MAX_TERMS]
+    name_terms = (term for name in names for term in name if term in terms)
+    return list(dict.fromkeys((*name_terms, *terms)))[:MAX_TERMS]
 
 
 def complete(text: str, earlier: Sequence[str]) -> str:
@@ -118,8 +118,8 @@ def complete(text: str, earlier: Sequence[str]) -> str:
     """
     if not is_vague(text):
         return text
-    telling = [turn.strip()[:EARLIER_CHARS] for turn in earlier[-EARLIER_TURNS:] if _telling(turn)]
-    return "\n".join([*telling, text])
+    turns = [turn.strip()[:EARLIER_CHARS] for turn in earlier[-EARLIER_TURNS:] if _telling(turn)]
+    return "\n".join([*turns, text])
 
 
 def is_vague(text: str) -> bool:
@@ -132,10 +132,10 @@ def is_vague(text: str) -> bool:
         return is_pointing or len(_POLITE.sub("", unspaced)) <= FEW_CHARS
     folded = plain(text)
     words = folded.split()
-    telling = _telling(
+    content_terms = _telling(
         " ".join(word for word in words if word not in _ASKING and word not in _POINTERS)
     )
-    if not telling:
+    if not content_terms:
         return True
     if any(map(str.isdigit, folded)) or not _NAMING.isdisjoint(folded):
         return False
@@ -143,7 +143,7 @@ def is_vague(text: str) -> bool:
     if is_continued and len(words) <= FEW_WORDS:
         return True
     if not _POINTERS.isdisjoint(words):
-        return len(telling) <= 2 and len(words) <= 8
+        return len(content_terms) <= 2 and len(words) <= 8
     return len(words) <= 2 and text.rstrip().endswith("?")
 
 

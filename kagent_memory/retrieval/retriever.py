@@ -11,12 +11,13 @@ from ..errors import ConfigurationError, InvalidInput
 from ..language.tokenizer import query_terms
 from ..models.llm import Llm
 from ..models.reranking import Reranker
-from ..records import EVERYTHING, GATED, Exclusion, Hit, Memory, Mode, Recall
+from ..records import EVERYTHING, GATED, Exclusion, Hit, Memory, Mode, Recall, Vector
 from ..settings import MemorySettings
 from ..stores.base import MemoryStore
 from ..stores.filter_match import matches_filter
+from ..stores.spaces import EmbeddingSpace
 from ..stores.values import TextMatches
-from ..stores.view import Stale
+from ..stores.view import Nearest, Stale
 from .embedding_spaces import StoreEmbedder, blended
 from .query import Gate, WordGate, is_known
 from .question import UNRELATED, Question, identifiers, is_small, trust
@@ -37,6 +38,16 @@ MAX_SCANNED = 1_000  # memories read for a query of nothing but stop words
 def _size(memories: Mapping[int, Memory]) -> int:
     """Return the effort to compare their texts, for `run_in_thread`."""
     return sum(len(memory.content) for memory in memories.values()) // COMPARED
+
+
+async def _by_callers_vector(search: Search, space: EmbeddingSpace | None, vector: Vector) -> Near:
+    """Return the memories nearest to a caller's vector; a note in `degraded` if none has one."""
+    nearest = Nearest()
+    if space is not None:
+        [nearest] = await search.view.nearest(space.number, [vector], limit=search.leg)
+    if not nearest.rows.size:
+        search.degraded.append("embedding: no memory here has a caller's vector of this width")
+    return Near(nearest, nearest)
 
 
 class Retriever:
@@ -131,9 +142,7 @@ class Retriever:
         """
         question, added = search.question, search.added
         if search.external_vector is not None:
-            space, vector = search.external_vector
-            (hits,) = await search.view.nearest(space.number, [vector], limit=search.leg)
-            return Near(hits, hits)
+            return await _by_callers_vector(search, *search.external_vector)
         if self._embedder is None or not question.text.strip():
             return Near()
         scripts = (question.disguised, *UNRELATED) if question.disguised else ()
@@ -153,9 +162,9 @@ class Retriever:
             search.trust = trust(*(vectors[text] for text in (question.text, *scripts)))
         full, ranks = vectors[question.text], vectors[trimmed]
         ranks = blended(ranks, vectors[added.text], self._rank.added) if added else ranks
-        asked = [full] if ranks is full else [full, ranks]
+        query_vectors = [full] if ranks is full else [full, ranks]
         try:
-            lists = await search.view.nearest(space.number, asked, limit=search.leg)
+            lists = await search.view.nearest(space.number, query_vectors, limit=search.leg)
         except InvalidInput:
             search.degraded.append(
                 f"embedder: the vectors of {self._embedder.name!r} were replaced by another "
@@ -163,11 +172,11 @@ class Retriever:
             )
             return Near()
         reached = len(lists[0].rows)
-        lacking = matches.documents - reached
-        if lacking > 0 and reached < search.leg:  # all that have a vector
+        without_vector = matches.documents - reached
+        if without_vector > 0 and reached < search.leg:  # all that have a vector
             search.degraded.append(
-                f"embedder: {lacking} of {matches.documents} memories have no vector, and are "
-                "found by words alone"
+                f"embedder: {without_vector} of {matches.documents} memories have no vector, and "
+                "are found by words alone"
             )
         return Near(trimmed=lists[-1], full=lists[0])
 
@@ -178,9 +187,9 @@ class Retriever:
         are enough.
         """
         limit = search.limit
-        wanted = max(limit + SPARE, MAX_RERANKED if self._reranker else 0)
+        depth = max(limit + SPARE, MAX_RERANKED if self._reranker else 0)
         while True:
-            head = ranked[:wanted]
+            head = ranked[:depth]
             memories = await search.view.memories([hit.row for hit in head])
             if search.filter != EVERYTHING:  # what was edited since may no longer fit
                 memories = {
@@ -189,15 +198,17 @@ class Retriever:
                     if matches_filter(search.filter, memory)
                 }
             order = await self._reranked(search, head, memories)
-            kept, others = await run_in_thread(_size(memories), select, search, order, memories)
+            selection, reasons = await run_in_thread(
+                _size(memories), select, search, order, memories
+            )
             # duplicates that fell together leave room for what stood further down
             short_on_purpose = search.budget_tokens and len(head) >= limit
-            if len(kept) >= limit or wanted >= len(ranked) or short_on_purpose:
+            if len(selection) >= limit or depth >= len(ranked) or short_on_purpose:
                 break
-            wanted *= 4
-        kept, memories = await with_sources(search, kept, memories)
-        hits = await run_in_thread(_size(memories), handed_over, search, kept, memories)
-        return tuple(hits), {**left_out, **others}
+            depth *= 4
+        selection, memories = await with_sources(search, selection, memories)
+        hits = await run_in_thread(_size(memories), handed_over, search, selection, memories)
+        return tuple(hits), {**left_out, **reasons}
 
     async def _reranked(
         self, search: Search, ranked: list[Ranked], memories: Mapping[int, Memory]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
-ExternalVector: TypeAlias = tuple[EmbeddingSpace, Vector]
+ExternalVector: TypeAlias = tuple[EmbeddingSpace | None, Vector]
 LEG, SHORTLIST = 200, 60
 HITS_SEEN = 3  # for each hit that is asked for
 MODEL_SHARE = 0.6  # of what is left of the rest, to each model that helps a search
@@ -52,7 +52,7 @@ class Search:
         floor: the relevance below which nothing is answered.
         explain: tell how hits were found and what was left out.
         history: the last user turns, oldest first.
-        external_vector: the caller's vector of the query.
+        external_vector: the caller's vector of the query, and the space of such vectors, if any.
         budget_tokens: the most text.
         as_of: search the scopes as they were then.
         session_id: the session whose short-term memories are searched too.
@@ -100,7 +100,9 @@ class Search:
 
     @property
     def shortlist(self) -> int:
-        """Return the number of best candidates whose neighbours are looked up."""
+        """Return the number of best candidates whose neighbours are looked up, and of places in the
+        ranking.
+        """
         return max(SHORTLIST, HITS_SEEN * self.limit)
 
     @property

@@ -48,12 +48,14 @@ async def neighbours(view: View, vectors: StoreEmbedder | None, memories: Sequen
         | dict(nearest.get(memory.id, ()))
         for memory, hits in zip(memories, matches, strict=True)
     ]
-    known = await facts.memories(list({id for likenesses in likeness for id in likenesses}))
+    memories_by_id = await facts.memories(
+        list({id for likenesses in likeness for id in likenesses})
+    )
     return {
         place: [
-            (known[id], value)
+            (memories_by_id[id], value)
             for id, value in likenesses.items()
-            if id in known and id != memories[place].id
+            if id in memories_by_id and id != memories[place].id
         ]
         for place, likenesses in enumerate(likeness)
     }
@@ -74,25 +76,27 @@ async def current(
     ids = {memory.id for neighbours in near.values() for memory, _ in neighbours}
     slots = {place: slot for place, memory in enumerate(memories) if (slot := slot_of(memory))}
     query = MemoryQuery(slots=list(slots.values()), order="oldest", now=now)
-    filling = await store.select(scope, query) if slots else ()
-    known = {
+    slot_memories = await store.select(scope, query) if slots else ()
+    memories_by_id = {
         **await store.get(scope, list(ids), now=now),
-        **{memory.id: memory for memory in (*filling, *others)},
+        **{memory.id: memory for memory in (*slot_memories, *others)},
     }
     holders = defaultdict[str | None, list[str]](list)
-    for memory in (*filling, *others):
+    for memory in (*slot_memories, *others):
         holders[slot_of(memory) or ""].append(memory.id)
     near_facts: dict[int, list[tuple[Memory, float]]] = {}
     for place in near.keys() | slots.keys():
         likeness = {memory.id: value for memory, value in near.get(place, ())}
         for id in holders[slots.get(place)]:
             likeness.setdefault(id, 1.0)
-        near_facts[place] = [(known[id], value) for id, value in likeness.items() if id in known]
+        near_facts[place] = [
+            (memories_by_id[id], value) for id, value in likeness.items() if id in memories_by_id
+        ]
     return near_facts
 
 
 def _shared(memory: Memory, hits: TextMatches) -> list[float]:
     """Return the share of the terms of both that a memory and each match have in common."""
-    own, matches = index_terms(memory.content).keys(), hits.matches
-    both = (matches.counts[:, [term in own for term in matches.terms]] > 0).sum(axis=1)
-    return (both / np.maximum(1, len(own) + matches.lengths - both)).tolist()
+    terms, matches = index_terms(memory.content).keys(), hits.matches
+    both = (matches.counts[:, [term in terms for term in matches.terms]] > 0).sum(axis=1)
+    return (both / np.maximum(1, len(terms) + matches.lengths - both)).tolist()

@@ -40,9 +40,9 @@ def _matches(search: Search) -> TextMatches:
     question, view, added = search.question, search.view, search.added
     if added is not None:
         # what a model made of the query counts if it still asks for the same
-        asked = query_terms(search.text)
-        known = view.text([*asked, *added.terms], limit=0)
-        search.added = added = added if keeps_what_is_asked(asked, added.terms, known) else None
+        query = query_terms(search.text)
+        both = view.text([*query, *added.terms], limit=0)
+        search.added = added = added if keeps_what_is_asked(query, added.terms, both) else None
     windows = question.windows or (added.windows if added else ())
     in_windows = (view.newest(search.shortlist, *ends) for ends in windows[:MAX_WINDOWS])
     search.dated = np.unique(np.concatenate([NO_ROWS, *in_windows]))
@@ -60,19 +60,22 @@ def _with_other_forms(search: Search, matches: TextMatches) -> TextMatches:
     their corrections.
     """
     question, terms = search.question, search.terms
-    own = [term for term in terms if term not in {*question.forms, *search.added_terms}]
-    tried = respellings(own, matches.frequencies)
-    others = [*chain.from_iterable((*question.forms.values(), *tried.values()))]
-    if not others:
+    exact_terms = [term for term in terms if term not in {*question.forms, *search.added_terms}]
+    spellings = respellings(exact_terms, matches.frequencies)
+    variants = [*chain.from_iterable((*question.forms.values(), *spellings.values()))]
+    if not variants:
         return matches
-    known = {**matches.frequencies, **search.view.text(others, limit=0).frequencies}
-    search.respelt = respelt(terms, tried, known)
-    meant = {term: [term, *forms] for term, forms in question.forms.items()} | search.respelt
-    searched = dict.fromkeys(
+    frequencies = {**matches.frequencies, **search.view.text(variants, limit=0).frequencies}
+    search.respelt = respelt(terms, spellings, frequencies)
+    replacements = {term: [term, *forms] for term, forms in question.forms.items()} | search.respelt
+    final_terms = dict.fromkeys(
         form
         for term in terms
-        for form in [other for other in meant.get(term, ()) if other in known] or [term]
+        for form in [other for other in replacements.get(term, ()) if other in frequencies]
+        or [term]
     )
-    telling = [term for term in searched if term not in question.small_words]
-    search.terms = telling if any(term in known for term in telling) else [*searched]
+    content_terms = [term for term in final_terms if term not in question.small_words]
+    search.terms = (
+        content_terms if any(term in frequencies for term in content_terms) else [*final_terms]
+    )
     return search.view.text(search.terms, limit=search.leg)

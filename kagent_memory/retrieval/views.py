@@ -148,16 +148,18 @@ class ManyViews:
         Raises:
             Stale: the search went by what was out of date.
         """
-        wanted: dict[View, dict[str, int]] = {self._views[0]: {}} if len(self._views) == 1 else {}
+        rows_by_view: dict[View, dict[str, int]] = (
+            {self._views[0]: {}} if len(self._views) == 1 else {}
+        )
         for row in rows:
             start, view = self._view_of(row)
-            wanted.setdefault(view, {})[view.index.ids[row - start]] = row
+            rows_by_view.setdefault(view, {})[view.index.ids[row - start]] = row
         answers = await few_at_once(
-            lambda view: view.memories([*wanted[view]], hidden=hidden), [*wanted]
+            lambda view: view.memories([*rows_by_view[view]], hidden=hidden), [*rows_by_view]
         )
         return {
             ids[id]: memory
-            for ids, memories in zip(wanted.values(), answers, strict=True)
+            for ids, memories in zip(rows_by_view.values(), answers, strict=True)
             for id, memory in memories.items()
         }
 
@@ -211,17 +213,17 @@ async def open_views(
     filter, now = search.filter, search.now
     if search.as_of is not None:
         return ManyViews(await past_views(source, search))
-    own: list[View] = []
+    short_term: list[View] = []
     of_session = Filter(session_id=session_id, superseded="short_term")
     query = MemoryQuery(filter=of_session, limit=MAX_SHORT_TERM, now=now)
     for scope in scopes if session_id and has_short_term else ():
         if brief := await source.select(scope, query):
             view = MemoriesView.of(source, scope, brief, short_term=True, filter=filter, now=now)
-            own.append(await view)
+            short_term.append(await view)
     # of a view that is trusted, memories would have to be asked for
-    cached = len(scopes) == 1 and not again and not own
+    cached = len(scopes) == 1 and not again and not short_term
     view_of = partial(source.view, filter=filter, now=now, cached=cached)
-    return ManyViews([*await few_at_once(view_of, scopes), *own])
+    return ManyViews([*await few_at_once(view_of, scopes), *short_term])
 
 
 async def past_views(source: MemoryStore, search: Search) -> list[View]:
@@ -279,8 +281,8 @@ def state_at(whole: Whole, at: datetime) -> Memory | None:
     ]
     if at < min(map(valid_since, (*states, today))):
         return None
-    former = next((revision for revision in whole.revisions if revision.at > at), None)
-    memory = (today if former is None else former.before) or states[0]
+    next_revision = next((revision for revision in whole.revisions if revision.at > at), None)
+    memory = (today if next_revision is None else next_revision.before) or states[0]
     if (
         today.state == "superseded"
         and today.valid_to is not None

@@ -86,9 +86,9 @@ async def _store(memories: Memories, caller: Caller, items: Sequence[Item]) -> l
 async def search(memories: Memories, caller: Caller, request: Search) -> dict[str, Any]:
     """Find the nearest memories by exact cosine."""
     scopes, store = _scopes(memories, caller, request), memories.store.memories
-    if (query := await for_query(store, request.array)) is None:
+    space, vector = await for_query(store, request.array)
+    if space is None:
         return {"memories": []}
-    space, vector = query
     hits: list[tuple[float, Memory, Scope]] = []
     for scope in scopes:
         view = await store.view(scope, now=memories.clock())

@@ -77,7 +77,7 @@ def rank(
     near: Near = Near(),
     settings: RankSettings = RankSettings(),
 ) -> tuple[list[Ranked], dict[int, Exclusion]]:
-    """Return the candidates of both searches and neighbours of the best ones, ranked, and the rows
+    """Return the best of the candidates of both searches and their neighbours, ranked, and the rows
     below the floors.
 
     If none of the first five reaches the relevance `search.floor`, nothing is answered.
@@ -109,6 +109,7 @@ def rank(
         irrelevant: list[int] = table.rows[answering].tolist()
         left_out |= dict.fromkeys(irrelevant, "irrelevant")
         answering = NO_ROWS
+    answering = answering[: search.shortlist]  # neighbours of the best are hardly ever reached
     columns = (table.rows, scores, table.cosines, fit)
     ranked = [
         Ranked(row, score, None if math.isnan(cosine) else cosine, relevance)
@@ -175,11 +176,11 @@ def _signs(search: Search, table: Table, settings: RankSettings) -> dict[str, Nu
     # hand
     in_session, nearest = table.of_sessions()
     by_session = table.bm25(in_session, np.full(len(nearest), table.average_length))
-    own = match(table.bm25(table.counts, table.lengths), table.dense)
+    own_match = match(table.bm25(table.counts, table.lengths), table.dense)
     session = match(by_session[table.sessions], nearest[table.sessions])
     asks = np.append(words_around * table.asks, 0.0)  # the last stands for no turn
     signs: dict[str, Numbers] = {
-        "match": (settings.match + long * (settings.window + settings.session)) * own,
+        "match": (settings.match + long * (settings.window + settings.session)) * own_match,
         "window": (1 - long) * settings.window * match(words_around, dense),
         "session": (1 - long) * settings.session * session,
         "answer": (1 - long) * settings.answer * asks[table.beside(-1)],
@@ -188,11 +189,13 @@ def _signs(search: Search, table: Table, settings: RankSettings) -> dict[str, Nu
     if search.question.spans or asks_when(search.question.text):
         signs["time"] = settings.time * _time(search, table)
     words = {*tokens(search.question.text)}
-    named = {
+    named_authors = {
         author for author in {*table.authors} - {USER} if not words.isdisjoint(tokens(author or ""))
     }
-    if named:
-        signs["author"] = settings.author * np.array([author in named for author in table.authors])
+    if named_authors:
+        signs["author"] = settings.author * np.array(
+            [author in named_authors for author in table.authors]
+        )
     return signs
 
 
@@ -238,13 +241,15 @@ def relevance(search: Search, table: Table, *, named: bool) -> Numbers:
     share = (holds @ table.idf) / (float(table.idf.sum()) + table.missing or 1.0)
     is_look_up = len(query.split()) <= _LOOK_UP_WORDS
     in_full = table.dated & search.date_only | (share > 0.99) & is_look_up
-    seen = table.near.full.cosines
+    full_cosines = table.near.full.cosines
     # the cosine with what is no answer
-    usual = min(0.99, max(0.0, float(np.median(seen)))) if len(seen) >= _LIST else 0.0
+    usual = (
+        min(0.99, max(0.0, float(np.median(full_cosines)))) if len(full_cosines) >= _LIST else 0.0
+    )
     above = np.maximum(0.0, np.nan_to_num(table.cosines) - usual) / (1 - usual)
     nearness = search.trust * above
-    telling = [len(term) > 2 or not term.isdecimal() for term in table.text.matches.terms]
-    words = holds[:, telling].sum(axis=1)
+    countable = [len(term) > 2 or not term.isdecimal() for term in table.text.matches.terms]
+    words = holds[:, countable].sum(axis=1)
     by_words = (
         _BIAS
         + _SHARE * share
@@ -256,11 +261,11 @@ def relevance(search: Search, table: Table, *, named: bool) -> Numbers:
         + _FIRST_PERSON * is_about_oneself(query)
     )
     if table.has_vectors:
-        best = np.maximum(by_words, _STEEPNESS * (nearness - _NEAR))
+        evidence = np.maximum(by_words, _STEEPNESS * (nearness - _NEAR))
     else:
-        best = by_words - _LONG_TEXTS * table.long
-    best = np.where(in_full, np.maximum(best, _IN_FULL), best)
-    return 1 / (1 + np.exp(-best))
+        evidence = by_words - _LONG_TEXTS * table.long
+    evidence = np.where(in_full, np.maximum(evidence, _IN_FULL), evidence)
+    return 1 / (1 + np.exp(-evidence))
 
 
 def _smallness(documents: int) -> float:

@@ -39,15 +39,20 @@ def select(
     left_out: dict[int, Exclusion] = {
         hit.row: "expired" for hit in ranked if hit.row not in memories
     }
-    here = [hit for hit in ranked if hit.row in memories]
-    links = {hit.row: search.view.rows_of(hit.row, memories[hit.row].links) for hit in here}
-    here = _distinct(search, _folded(here, memories, links, left_out), memories, links, left_out)
-    left_out |= {hit.row: "limit" for hit in here[search.limit :]}
+    candidates = [hit for hit in ranked if hit.row in memories]
+    links = {hit.row: search.view.rows_of(hit.row, memories[hit.row].links) for hit in candidates}
+    candidates = _distinct(
+        search, _folded(candidates, memories, links, left_out), memories, links, left_out
+    )
+    left_out |= {hit.row: "limit" for hit in candidates[search.limit :]}
+    budget = search.budget_tokens
+    if budget is None:
+        return candidates[: search.limit], left_out
     hits: list[Ranked] = []
-    spent, budget = 0, search.budget_tokens
-    for hit in here[: search.limit]:
+    spent = 0
+    for hit in candidates[: search.limit]:
         cost = _cost(memories[hit.row])
-        if budget is not None and hits and spent + cost > budget:
+        if hits and spent + cost > budget:
             left_out[hit.row] = "budget"  # a shorter one may fit
         else:
             spent += cost
@@ -134,7 +139,7 @@ def _contradict(one: Memory, other: Memory) -> bool:
 
 
 async def with_sources(
-    search: Search, kept: Sequence[Ranked], memories: Mapping[int, Memory]
+    search: Search, selection: Sequence[Ranked], memories: Mapping[int, Memory]
 ) -> tuple[Sequence[Ranked], Mapping[int, Memory]]:
     """Return the ranking with the successor of each superseded or corrected fact right before the
     turn that it came from, unless it comes earlier; and the memories by row, with the sources of
@@ -143,38 +148,40 @@ async def with_sources(
     view = search.view
     facts = {
         hit.row: view.rows_of(hit.row, memories[hit.row].links)
-        for hit in kept
+        for hit in selection
         if memories[hit.row].state == "source"
     }
-    sources = (view.rows_of(hit.row, memories[hit.row].source_ids) for hit in kept)
-    known, successors = {**memories}, dict[int, int]()
-    fresh = {*chain(*sources, *facts.values())} - known.keys()
-    while fresh:
-        loaded = await view.memories(sorted(fresh), hidden=True)
-        later = {
+    sources = (view.rows_of(hit.row, memories[hit.row].source_ids) for hit in selection)
+    memories_by_row, successors = {**memories}, dict[int, int]()
+    unread = {*chain(*sources, *facts.values())} - memories_by_row.keys()
+    while unread:
+        read_memories = await view.memories(sorted(unread), hidden=True)
+        newer = {
             row: successor
-            for row, memory in loaded.items()
+            for row, memory in read_memories.items()
             if memory.state == "superseded"
             for successor in view.rows_of(row, [memory.superseded_by or ""])
         }
-        known |= {
+        memories_by_row |= {
             row: memory
-            for row, memory in loaded.items()
+            for row, memory in read_memories.items()
             if memory.state != "superseded" and view.seen[row]
         }
-        successors |= later
-        fresh = {*later.values()} - known.keys() - successors.keys()
-    hits = {hit.row: hit for hit in kept}
+        successors |= newer
+        unread = {*newer.values()} - memories_by_row.keys() - successors.keys()
+    hits = {hit.row: hit for hit in selection}
     ordered: dict[int, Ranked] = {}
-    for hit in kept:
+    for hit in selection:
         for fact in facts.get(hit.row, ()):
             last = _last(fact, successors)
-            is_newer = last in known and (last != fact or known[last].revision > 1)
-            if is_newer and matches_filter(search.filter, known[last]):
+            is_newer = last in memories_by_row and (
+                last != fact or memories_by_row[last].revision > 1
+            )
+            if is_newer and matches_filter(search.filter, memories_by_row[last]):
                 before = hits.get(last, hit._replace(row=last, cosine=None))
                 ordered.setdefault(last, before._replace(score=max(before.score, hit.score)))
         ordered.setdefault(hit.row, hit)
-    return [*ordered.values()][: search.limit], known
+    return [*ordered.values()][: search.limit], memories_by_row
 
 
 def _last(row: int, successors: Mapping[int, int]) -> int:
@@ -184,26 +191,26 @@ def _last(row: int, successors: Mapping[int, int]) -> int:
 
 
 def handed_over(
-    search: Search, kept: Sequence[Ranked], memories: Mapping[int, Memory]
+    search: Search, selection: Sequence[Ranked], memories: Mapping[int, Memory]
 ) -> list[Hit]:
     """Return the hits, each with the passage that fits the question if it is too long for the
     budget, and with the turns that it came from, each once and within the budget.
     """
     question, budget = search.question.text, search.budget_tokens
-    most, left = (UNLIMITED, UNLIMITED) if budget is None else (PASSAGE_TOKENS, budget)
-    left -= sum(_cost(memories[hit.row]) for hit in kept)
+    most, remaining = (UNLIMITED, UNLIMITED) if budget is None else (PASSAGE_TOKENS, budget)
+    remaining -= sum(_cost(memories[hit.row]) for hit in selection)
     hits: list[Hit] = []
-    shown: set[int] = set()
-    for hit in kept:
+    source_rows: set[int] = set()
+    for hit in selection:
         memory, turns = memories[hit.row], list[Memory]()
         excerpt = passage(memory.content, question, max_tokens=most)
         for row in search.view.rows_of(hit.row, memory.source_ids):
             turn = memories.get(row)
-            is_new = turn and turn.state == "source" and row not in shown
-            if turn and is_new and left >= MIN_PASSAGE_TOKENS:
-                shown.add(row)
-                text = passage(turn.content, question, max_tokens=min(left, most))
-                left -= estimated_tokens(text)
+            is_new = turn and turn.state == "source" and row not in source_rows
+            if turn and is_new and remaining >= MIN_PASSAGE_TOKENS:
+                source_rows.add(row)
+                text = passage(turn.content, question, max_tokens=min(remaining, most))
+                remaining -= estimated_tokens(text)
                 turns.append(replace(turn, content=text))
         hits.append(
             Hit(

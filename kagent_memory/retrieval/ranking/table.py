@@ -114,9 +114,9 @@ class Table:
         candidates = np.unique(np.concatenate([matches.rows, near.trimmed.rows, near.full.rows]))
         by_words = _places(candidates, matches.rows)
         words = _taken(self.bm25(matches.counts, matches.lengths), by_words)
-        own = self.fused(words, _taken(dense, _places(candidates, near.trimmed.rows)))
-        own += _taken(exact, by_words)
-        shortlist = candidates[best(own, search.shortlist)]
+        own_scores = self.fused(words, _taken(dense, _places(candidates, near.trimmed.rows)))
+        own_scores += _taken(exact, by_words)
+        shortlist = candidates[best(own_scores, search.shortlist)]
         around = index.near(np.concatenate([shortlist, search.dated]), REACH, search.view.seen)
 
         self.rows, self.columns = around, index.columns[around]
@@ -167,9 +167,9 @@ class Table:
         last if there is none.
         """
         spots, rising, order = self._spots
-        wanted = spots + step
-        last = rising.searchsorted(wanted, "right") - 1
-        is_there = (spots != NONE) & (last >= 0) & (rising[last] == wanted)
+        targets = spots + step
+        last = rising.searchsorted(targets, "right") - 1
+        is_there = (spots != NONE) & (last >= 0) & (rising[last] == targets)
         return np.where(is_there, order[last], len(spots))
 
     def around(self) -> tuple[Numbers, Numbers]:
@@ -178,9 +178,9 @@ class Table:
         """
         # side by side, so that each step is one addition: the counts, the cosines, and that there
         # is a turn at all
-        own = np.column_stack([self.counts, self.dense, np.ones(len(self.dense))])
-        padded = np.vstack([own, np.zeros(own.shape[1])])
-        around = own.copy()
+        columns = np.column_stack([self.counts, self.dense, np.ones(len(self.dense))])
+        padded = np.vstack([columns, np.zeros(columns.shape[1])])
+        around = columns.copy()
         for away in range(1, REACH + 1):
             for step in (-away, away):
                 around += padded[self.beside(step)] / 2**away
@@ -196,7 +196,7 @@ class Table:
 
 
 def keeps_what_is_asked(
-    asked: Collection[str], rewritten: Collection[str], text: TextMatches
+    query: Collection[str], rewritten: Collection[str], text: TextMatches
 ) -> bool:
     """Return True if a rewrite holds three quarters of the query's words, weighed by rarity.
 
@@ -204,14 +204,16 @@ def keeps_what_is_asked(
     others. If no word is known, a rewrite loses nothing.
 
     Args:
-        asked: the terms of the query.
+        query: the terms of the query.
         rewritten: the terms of the rewrite.
         text: the text search of both.
     """
-    often, terms = text.frequencies, [*asked]
-    rarity = _idf(text.documents, np.array([often.get(term, 0) for term in terms], np.float64))
-    kept = rarity @ np.array([term in rewritten for term in terms])
-    return often.keys().isdisjoint(asked) or bool(kept >= _KEPT * rarity.sum())
+    frequencies, terms = text.frequencies, [*query]
+    rarity = _idf(
+        text.documents, np.array([frequencies.get(term, 0) for term in terms], np.float64)
+    )
+    weight = rarity @ np.array([term in rewritten for term in terms])
+    return frequencies.keys().isdisjoint(query) or bool(weight >= _KEPT * rarity.sum())
 
 
 def _stretched(cosines: Numbers) -> Numbers:
@@ -232,12 +234,12 @@ def dense_text(query: str, text: TextMatches) -> str:
     common = {term for term, frequency in text.frequencies.items() if frequency > most}
     if text.documents < _COMMON_FROM or not common:
         return query
-    kept = [
+    words = [
         word
         for word in query.split()
         if not (terms := {*tokens(word)} - STOP_WORDS) or not terms <= common
     ]
-    shorter = " ".join(kept)
+    shorter = " ".join(words)
     return shorter if {*tokens(shorter)} - STOP_WORDS else query
 
 
