@@ -1,4 +1,4 @@
-"""The store for many: PostgreSQL with pgvector."""
+"""The PostgreSQL store, which many processes share; it needs pgvector."""
 
 from ...errors import needs_extra
 

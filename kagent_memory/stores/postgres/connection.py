@@ -1,7 +1,7 @@
-"""Connections to PostgreSQL: how they are made and set up, and how long an answer is waited for.
+"""Open and set up connections to PostgreSQL, and wait a limited time for their answers.
 
-A session runs one script on one of them, with values encoded, rows decoded, and a transaction's
-statements sent together.
+A session runs one script on one connection: it encodes values, decodes rows, and sends the
+statements of a transaction together.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ..sql.session import Query, Row, Values
 
 DIALECT = "postgres"
 CONNECT_SECONDS = 3
-NETWORK_SECONDS = 2.0  # beyond the server's own limit, whose answer leaves the connection usable
+NETWORK_SECONDS = 2.0  # after the server's own limit, whose error leaves the connection usable
 SETTLE_SECONDS = 1.0
 MIN_BYTES_PER_SECOND = 250_000
 KEEPALIVES = {
@@ -49,26 +49,28 @@ KEEPALIVES = {
 }
 MAX_PREPARED = 200
 LARGE_BYTES = 2**19
-MAX_WAITING = 50  # statements; what they take on the event loop is short
+MAX_WAITING = 50  # statements; sending more at once would hold up the event loop
 SCOPE_IDS = frozenset({"scope_id", "scope_ids", "served"})
-"""Values whose bytes are ids of scopes."""
+"""Parameters whose bytes are ids of scopes."""
 T = TypeVar("T")
 AnyConnection: TypeAlias = AsyncConnection[Any]
 Statement: TypeAlias = tuple[LiteralString, Mapping[str, Any]]
-"""A statement with its values, encoded."""
+"""A statement and its encoded values."""
 BEGIN: Statement = "BEGIN", {}
 COMMIT: Statement = "COMMIT", {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Database to connect to, and how to set up its connections.
+    """A database to connect to, and the set-up of its connections.
 
     Attributes:
-        statement_seconds: the longest that the server works on one statement.
+        conninfo: the URI or connection string.
+        schema: the schema of the tables.
+        statement_seconds: the time limit of one statement on the server.
     """
 
-    conninfo: str = field(repr=False)  # it may hold a password
+    conninfo: str = field(repr=False)  # may contain a password
     schema: str
     statement_seconds: float
 
@@ -80,18 +82,17 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """Properties of connections, found when one was set up.
+    """Properties of connections, read when one is set up.
 
     Attributes:
-        target: what they are connected to.
-        pooled: whether nothing may be set for longer than a transaction, since a pooler gives every
-            transaction another server, or the connections are lent.
-        lent: whether they belong to the caller's pool, and must stay as they are.
-        row_security: whether the tables are guarded, so that each transaction says for whom it
-            acts.
-        path: the search path of the schema and of pgvector.
-        halfvec: pgvector's type; None: the extension is not there yet.
-        halfvec_array: the type of lists of it.
+        target: the database.
+        pooled: True if settings must not outlast a transaction: a pooler gives each transaction
+            another server, or the connections are lent.
+        lent: True if the connections belong to the caller's pool and must not be changed.
+        row_security: True if the tables are guarded, so that each transaction names its scope.
+        path: the search path, of the schema and of pgvector.
+        halfvec: the oid of pgvector's type; None: the extension does not exist yet.
+        halfvec_array: the oid of its array type.
     """
 
     target: Target
@@ -104,10 +105,10 @@ class Traits:
 
 
 async def connect(target: Target) -> AnyConnection:
-    """Open a connection, not yet set up.
+    """Open a connection without setting it up.
 
     Raises:
-        psycopg.Error: the database cannot be reached, or refuses.
+        psycopg.Error: the database cannot be reached or refuses.
     """
     settings: dict[str, Any] = {
         **KEEPALIVES,
@@ -120,16 +121,16 @@ async def connect(target: Target) -> AnyConnection:
 async def set_up(
     connection: AnyConnection, target: Target, *, pooled: bool, lent: bool = False
 ) -> Traits:
-    """Find out what stands behind a connection, and set its session up where the session is ours.
+    """Read the traits of a connection, and set up its session if the session is ours alone.
 
     Args:
-        connection: outside of any transaction.
-        target: what it is connected to.
-        pooled: leave the session as it is, whatever stands there.
-        lent: the connection is the caller's, and pooled.
+        connection: the connection, outside of any transaction.
+        target: the database.
+        pooled: True to leave the session as it is; False to find out if a pooler is in between.
+        lent: True if the connection is the caller's, so that its session stays as it is.
 
     Raises:
-        psycopg.Error: the database is away, or refuses.
+        psycopg.Error: the database cannot be reached or refuses.
     """
     values = {
         "schema": target.schema,
@@ -153,8 +154,8 @@ async def fetch(
     query: LiteralString | Composed,
     values: Mapping[str, Any] | None = None,
 ) -> Sequence[Row]:
-    """Return all rows of a statement, without preparing it; leave no transaction behind that was
-    not there.
+    """Execute a statement without preparing it, and return all rows. Leave no new transaction
+    open.
     """
     async with nullcontext() if connection.autocommit else connection.transaction():
         cursor = connection.cursor(row_factory=dict_row, binary=True)
@@ -165,19 +166,19 @@ async def fetch(
 async def within(connection: AnyConnection, seconds: float, work: Awaitable[T]) -> T:
     """Await `work` on a connection; close the connection if the database does not answer in time.
 
-    A first cancellation has psycopg cancel the statement on the server; a second one, while that is
-    not answered either, has it close the socket.
+    The first cancellation makes psycopg cancel the statement on the server. If the server does not
+    answer that either, the second makes psycopg close the socket.
 
     Raises:
         psycopg.errors.ConnectionTimeout: the database did not answer.
     """
-    cancelling = asyncio.timeout(seconds)
+    limit = asyncio.timeout(seconds)
     try:
-        async with asyncio.timeout(seconds + SETTLE_SECONDS), cancelling:
+        async with asyncio.timeout(seconds + SETTLE_SECONDS), limit:
             return await work
     except Exception as error:
-        # Interrupted while it sends, psycopg before 3.3.9 fails with a TypeError of its own.
-        if not cancelling.expired() or isinstance(error, psycopg.Error):
+        # psycopg before 3.3.9 raises a TypeError if it is cancelled while it sends
+        if not limit.expired() or isinstance(error, psycopg.Error):
             raise
         await connection.close()
         message = f"the database did not answer within {seconds:g} s"
@@ -185,7 +186,7 @@ async def within(connection: AnyConnection, seconds: float, work: Awaitable[T]) 
 
 
 def register_types(context: AdaptContext, traits: Traits) -> None:
-    """Have a connection or cursor read and write values as they are everywhere in Python."""
+    """Register the loaders and dumpers of ids, times and vectors on a connection or cursor."""
     adapters = context.adapters
     adapters.register_loader("uuid", _IdLoader)
     if traits.pooled:  # else the session's zone is UTC, and psycopg's own loader is faster
@@ -206,7 +207,7 @@ class _IdLoader(Loader):
 
 
 class _UtcLoader(TimestamptzBinaryLoader):
-    """Load times in UTC whatever the server's zone is, which no session sets behind a pooler."""
+    """Load times in UTC: behind a pooler, sessions keep the time zone of the server."""
 
     @override
     def load(self, data: Buffer) -> datetime:
@@ -214,7 +215,7 @@ class _UtcLoader(TimestamptzBinaryLoader):
 
 
 def encoded(name: str, value: Any) -> Any:
-    """Return a statement's value of this name as the driver takes it."""
+    """Return the value of a parameter as the driver needs it."""
     if isinstance(value, bytes):
         return uuid.UUID(bytes=value) if name in SCOPE_IDS else value
     if isinstance(value, np.ndarray):
@@ -226,23 +227,24 @@ def encoded(name: str, value: Any) -> Any:
     return [encoded(name, element) for element in cast("Sequence[Any]", value)]
 
 
-@dataclass(eq=False, repr=False)  # its statements hold what is remembered
+@dataclass(eq=False, repr=False)  # its statements contain memories
 class PostgresSession:
     """The `Session` of one connection.
 
-    In a transaction, statements whose answer nobody reads wait for the next one that is read or for
-    the end, and leave with it in one pipeline. Nothing is cancelled there but what the database
-    does not answer in time, whose connection is closed.
+    In a transaction, statements without an answer are kept until the next one with an answer, or
+    until the end, and sent with it in one pipeline. A pipeline is cancelled only if the database
+    does not answer in time, and then its connection is closed.
 
     Args:
         connection: the connection.
-        traits: what is known of it.
-        scope: whose rows alone it sees under row level security; None: it acts for maintenance.
-        ring: the keys that rows are encrypted with; None: they are not.
-        writes: whether it may write.
+        traits: its traits.
+        scope: the only scope whose rows are visible under row level security; None: all, for
+            maintenance.
+        ring: the keys that encrypt rows; None: rows are plain.
+        writes: True if the script may write.
 
     Attributes:
-        moved: the ids of the scopes whose version it moved.
+        moved: the ids of the scopes whose versions it changed.
     """
 
     half = np.dtype(">f2")
@@ -257,29 +259,27 @@ class PostgresSession:
     _in_transaction: bool = field(default=False, init=False)
 
     async def complete(self, script: Callable[[PostgresSession], Coroutine[Any, Any, T]]) -> T:
-        """Run a script: in one transaction where it writes, or where settings hold for a
-        transaction alone; else each of its statements stands for itself.
+        """Run a script: in one transaction if it writes or if settings end with the transaction,
+        otherwise statement by statement.
         """
         self._waiting += self._settings()
         if not self.writes and not self._waiting:
             return await script(self)
         self._in_transaction = True
-        if self.connection.autocommit:  # otherwise psycopg begins one by itself
+        if self.connection.autocommit:  # otherwise psycopg begins a transaction by itself
             self._waiting.insert(0, BEGIN)
         try:
-            done = await script(self)
+            result = await script(self)
             await self._flush(COMMIT)
         except BaseException:
             self._waiting.clear()
-            with suppress(psycopg.Error):  # a lost connection has nothing to take back
+            with suppress(psycopg.Error):  # a lost connection has nothing to roll back
                 await within(self.connection, CONNECT_SECONDS, self.connection.rollback())
             raise
-        return done
+        return result
 
     def _settings(self) -> Iterator[Statement]:
-        """Yield the statements that every transaction begins with; what they set is gone with
-        it.
-        """
+        """Yield the statements that begin every transaction. Their settings end with it."""
         traits = self.traits
         if traits.pooled:
             seconds = traits.target.statement_seconds
@@ -309,9 +309,9 @@ class PostgresSession:
         text, names = statement(DIALECT, query, values.get("space"), values.get("width"))
         return text, {name: encoded(name, values[name]) for name in names}
 
-    async def _flush(self, *asked: Statement) -> Sequence[AsyncCursor[Row]]:
-        """Execute what waits and these statements; return the cursors of the latter."""
-        batch, self._waiting = [*self._waiting, *asked], []
+    async def _flush(self, *statements: Statement) -> Sequence[AsyncCursor[Row]]:
+        """Execute the statements that wait, and then these; return the cursors of these."""
+        batch, self._waiting = [*self._waiting, *statements], []
         if not batch:
             return []
         sizes = [
@@ -319,24 +319,22 @@ class PostgresSession:
             for _, values in batch
         ]
         seconds = self.traits.target.answer_seconds + sum(sizes) / MIN_BYTES_PER_SECOND
-        # The server's clock runs from a statement's text on: what is large goes alone, when the
-        # server knows that.
+        # The server measures its limit from the arrival of a statement's text: a large statement
+        # is sent alone, so that its values count against no other one.
         is_large = max(sizes) > LARGE_BYTES
-        executed = await within(self.connection, seconds, self._executed(batch, alone=is_large))
-        return executed[len(batch) - len(asked) :]
+        cursors = await within(self.connection, seconds, self._run(batch, alone=is_large))
+        return cursors[len(batch) - len(statements) :]
 
-    async def _executed(
-        self, batch: Sequence[Statement], *, alone: bool
-    ) -> Sequence[AsyncCursor[Row]]:
-        # Psycopg ends a pipeline with a message that stops the server's clock for idle
-        # transactions: where locks are held, a statement of its own starts it again.
+    async def _run(self, batch: Sequence[Statement], *, alone: bool) -> Sequence[AsyncCursor[Row]]:
+        # The message with which psycopg ends a pipeline stops the server's limit of idle
+        # transactions. While locks are held, the last statement is sent alone, to start it again.
         together = len(batch) - int(self.writes and batch[-1] is not COMMIT)
         if alone or not self._in_transaction:
             together = 0
-        executed: list[AsyncCursor[Row]] = []
+        cursors: list[AsyncCursor[Row]] = []
         async with self.connection.pipeline() if together > 1 else nullcontext():
-            executed += [await self._execute(*statement) for statement in batch[:together]]
-        return [*executed, *[await self._execute(*statement) for statement in batch[together:]]]
+            cursors += [await self._execute(*statement) for statement in batch[:together]]
+        return [*cursors, *[await self._execute(*statement) for statement in batch[together:]]]
 
     async def _execute(self, text: LiteralString, values: Mapping[str, Any]) -> AsyncCursor[Row]:
         cursor = self.connection.cursor(binary=True, row_factory=dict_row)

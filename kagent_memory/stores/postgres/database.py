@@ -1,5 +1,5 @@
-"""One PostgreSQL database, open: a `psycopg_pool.AsyncConnectionPool`, ours or the caller's, and
-scripts on its connections, each that writes in one transaction.
+"""Run scripts on one PostgreSQL database, on connections of a `psycopg_pool.AsyncConnectionPool`,
+which is ours or the caller's.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ TRUSTED_SECONDS = 1.0
 IDLE_SECONDS = 300.0
 WAIT_SECONDS = 60.0
 OUTDATED = (errors.InvalidSqlStatementName, errors.FeatureNotSupported)
-"""The server knows a prepared statement no more, or another process changed what it reads."""
+"""A prepared statement is gone from the server, or another process changed its tables."""
 T = TypeVar("T")
 Work: TypeAlias = Callable[[AnyConnection, Traits], Coroutine[Any, Any, T]]
 
 
 class _Dialled(AsyncConnection[Any]):
-    """Connection class of our own pool, which keeps the reason of a failure."""
+    """The connection class of our own pool, which calls `dial` to connect."""
 
     @override
     @classmethod
@@ -58,19 +58,19 @@ class _Dialled(AsyncConnection[Any]):
 
 
 class Pool:
-    """Runs work on connections, each in a task of its own; belongs to one event loop.
+    """Run work on connections, each in its own task. A pool belongs to one event loop.
 
-    A caller that is cancelled stops waiting at once, and the work comes to its end: the limits of
-    its statements bound it, and `close` waits for it.
+    A cancelled caller stops waiting at once, but the work runs to its end. The limits of its
+    statements bound it, and `close` waits for it.
 
     Attributes:
-        traits: what is known of them; None until one was set up.
+        traits: the traits of the connections; None until one is set up.
 
     Args:
-        target: which database.
-        lent: the caller's connections; None: the pool opens its own, as they are needed.
-        size: the most connections of its own at a time.
-        owned: whether they are closed with the store.
+        target: the database.
+        lent: the caller's pool; None: the pool opens its own connections on demand.
+        size: the limit of its own connections.
+        owned: True to close the connections with the store.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Pool:
         self.traits: Traits | None = None
         self._target, self._lent, self._owned = target, lent is not None, owned
         self._closed = False
-        # by connection: that another one works says nothing of one that died unseen
+        # per connection: another one that works does not prove that this one lives
         self._answered_at = WeakKeyDictionary[AnyConnection, float]()
         self._waiting: set[asyncio.Timeout] = set()
         self._failure: Exception = psycopg.OperationalError("the connection failed")
@@ -103,64 +103,64 @@ class Pool:
         )
 
     @classmethod
-    async def open(cls, target: Target, *, size: int = 1, given: object = None) -> Self:
-        """Return connections to a database.
+    async def open(cls, target: Target, *, size: int = 1, source: object = None) -> Self:
+        """Return a pool of connections to a database.
 
         Args:
-            target: which.
-            size: the most at a time.
-            given: the caller's pool, used as it is; or a function that makes one, which is closed
-                with the store.
+            target: the database.
+            size: the limit of connections.
+            source: the caller's pool, used as it is; or a function that returns one, which is
+                closed with the store. None: the pool opens its own connections.
 
         Raises:
-            ConfigurationError: it is neither.
+            ConfigurationError: `source` is neither.
         """
-        if given is None:
+        if source is None:
             pool = cls(target, size=size)
             await pool._pool.open()
             return pool
-        owned = callable(given)
-        if callable(given):
-            result = given()
-            given = await result if inspect.isawaitable(result) else result
-        if not isinstance(given, AsyncConnectionPool):
+        owned = callable(source)
+        if callable(source):
+            result = source()
+            source = await result if inspect.isawaitable(result) else result
+        if not isinstance(source, AsyncConnectionPool):
             raise ConfigurationError(
                 "pool= takes an open psycopg_pool.AsyncConnectionPool of this event loop, or a "
-                f"function that makes one; not {type(given).__name__}."
+                f"function that makes one; not {type(source).__name__}."
             )
-        return cls(target, cast("AsyncConnectionPool[Any]", given), owned=owned)
+        return cls(target, cast("AsyncConnectionPool[Any]", source), owned=owned)
 
     async def use(self, work: Work[T]) -> T:
-        """Return what `work` returns, given a free connection and what is known of it.
+        """Run `work` with a free connection and its traits, and return its result.
 
         Raises:
-            StoreError: none is free in time, or the store is closed.
-            psycopg.Error: the database is away, or whatever the work raises.
+            StoreError: no connection is free in time, or the store is closed.
+            psycopg.Error: the database cannot be reached, or the work raises it.
         """
         connection = await self._take()
 
-        async def used() -> T:
+        async def run() -> T:
             try:
                 return await work(connection, self.traits or await self._set_up(connection))
             finally:
                 await self._put_back(connection)
 
-        task = asyncio.create_task(used(), name="kagent-memory-database")
+        task = asyncio.create_task(run(), name="kagent-memory-database")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         return await asyncio.shield(task)
 
     async def forget(self) -> None:
-        """Forget what was found out about the connections, for the schema has changed; replace
-        them, unless they are the caller's.
+        """Forget the traits of the connections, because the schema changed, and replace the
+        connections unless they are the caller's.
         """
         self.traits = None
         if not self._lent:
             await self._pool.drain()
 
     async def close(self) -> None:
-        """Take no more work, finish what was begun, and close the connections unless they are the
+        """Refuse new work, finish the running work, and close the connections unless they are the
         caller's.
         """
         self._closed = True
@@ -173,22 +173,22 @@ class Pool:
         try:
             if self._closed:
                 raise PoolClosed
-            async with asyncio.timeout(None) as waiting:
-                self._waiting.add(waiting)
+            async with asyncio.timeout(None) as limit:
+                self._waiting.add(limit)
                 try:
                     return await self._pool.getconn()
                 finally:
-                    self._waiting.discard(waiting)
+                    self._waiting.discard(limit)
         except TimeoutError:
             raise self._failure.with_traceback(None) from None
         except PoolClosed:
             raise StoreError("The store or its pool is closed; open it again.") from None
         except PoolTimeout:
-            busy = f"all connections stayed at work for {self._pool.timeout:g} s"
+            busy = f"all connections were busy for {self._pool.timeout:g} s"
             raise StoreError(f"memory unavailable: {busy}; raise pool_size.") from None
 
     async def _put_back(self, connection: AnyConnection) -> None:
-        if connection.info.pipeline_status:  # which the pool would give to the next
+        if connection.info.pipeline_status:  # the pool would give it to the next caller
             await connection.close()
         if not connection.closed:
             self._answered_at[connection] = time.monotonic()
@@ -203,7 +203,7 @@ class Pool:
                 await connection.close()
                 raise
         except asyncio.CancelledError:
-            # the pool's worker takes this for a failure and would go on for ever: tell it again
+            # the pool's worker takes this for a failure and would never stop: cancel it again
             if worker := asyncio.current_task():
                 asyncio.get_running_loop().call_soon(worker.cancel)
             raise
@@ -215,7 +215,7 @@ class Pool:
         return connection
 
     async def _set_up(self, connection: AnyConnection) -> Traits:
-        # who once met a pooler sets nothing for longer than a transaction any more
+        # after one connection through a pooler, no session is set up any more
         pooled = self.traits is not None and self.traits.pooled
         self.traits = await set_up(connection, self._target, pooled=pooled, lent=self._lent)
         return self.traits
@@ -226,32 +226,33 @@ class Pool:
         try:
             await within(connection, CONNECT_SECONDS, self._pool.check_connection(connection))
         except psycopg.Error:
-            await self._pool.drain()  # what broke one has most likely broken all
+            await self._pool.drain()  # the others are most likely broken, too
             raise
 
     def _refuse_waiting(self, _: object = None) -> None:
-        """Fail whoever waits for a connection, unless one will be given back or made: a server that
-        takes no more is shared, but a silent one is not waited for again.
+        """Fail the callers that wait for a connection, unless one will be returned: a server that
+        accepts no more connections still serves the open ones, but a silent one is not waited for
+        again.
         """
         is_silent = isinstance(self._failure, errors.ConnectionTimeout)
         if not (self._tasks if is_silent else self._pool.get_stats()["pool_size"]):
-            for waiting in self._waiting:
-                waiting.reschedule(0)
+            for limit in self._waiting:
+                limit.reschedule(0)
             self._waiting.clear()
 
 
 @dataclass(eq=False)
 class PostgresDatabase(Database):
-    """The connections of one store. It belongs to the event loop that opened it; what the server's
-    log holds of deleted rows is the server's own affair.
+    """The database of one store. It belongs to the event loop that opened it. The server's own log
+    may keep deleted rows.
 
     Args:
-        pool: of connections to the database.
-        ring: the keys that rows are encrypted with; None: they are not.
+        pool: the connections.
+        ring: the keys that encrypt rows; None: rows are plain.
 
     Attributes:
-        wrote: is told which scopes a transaction moved, and up to where the log holds it, None if
-            that could not be learnt; None: nobody asks.
+        wrote: called with the scopes that a transaction changed and the position of the log that
+            includes it, or None if that is unknown; None: not called.
     """
 
     has_nearest = True
@@ -269,16 +270,16 @@ class PostgresDatabase(Database):
         async def work(connection: AnyConnection, traits: Traits) -> T:
             session = PostgresSession(connection, traits, scope, self.ring, write)
             try:
-                done = await session.complete(script)
-            except OUTDATED:  # nothing came of it
+                result = await session.complete(script)
+            except OUTDATED:  # rolled back
                 await within(connection, CONNECT_SECONDS, _forget_prepared(connection))
-                done = await session.complete(script)
+                result = await session.complete(script)
             if self.wrote is not None and session.moved:
                 position = None
-                with suppress(psycopg.Error):  # what was written is kept all the same
+                with suppress(psycopg.Error):  # the transaction is committed
                     position = (await node_of(connection))["position"]
                 self.wrote(session.moved, position)
-            return done
+            return result
 
         try:
             return await self.pool.use(work)
@@ -287,11 +288,11 @@ class PostgresDatabase(Database):
 
 
 async def node_of(connection: AnyConnection, _: Traits | None = None) -> Row:
-    """Return which server answers, and up to where it holds the log."""
+    """Return the row of the statement `node`: which server answers, and its position in the log."""
     [node] = await within(connection, CONNECT_SECONDS, fetch(connection, queries(DIALECT)["node"]))
     return node
 
 
 async def _forget_prepared(connection: AnyConnection) -> None:
     async with connection.transaction(force_rollback=True):
-        pass  # psycopg lets go of all prepared statements with a rollback
+        pass  # a rollback makes psycopg drop all prepared statements

@@ -1,4 +1,4 @@
-"""The one place that turns what the driver raises into our errors, by who must act."""
+"""Turn errors of the driver into ours, by who must act."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from psycopg import errors
 
 from ...errors import ConfigurationError, Conflict, InvalidInput, KagentMemoryError, StoreError
 
-# A refused connection carries no SQLSTATE, only the server's words.
+# The error of a refused connection has no SQLSTATE, only a text.
 _REFUSED = (
     "password",
     "authentication",
@@ -30,9 +30,9 @@ _PASSING = (
 
 
 def ours(error: psycopg.Error) -> KagentMemoryError:
-    """Return our error that says the same as the driver's."""
+    """Return our error for an error of the driver."""
     words = " ".join(str(error).split())
-    if isinstance(error, errors.RaiseException):  # by our own scripts
+    if isinstance(error, errors.RaiseException):  # raised by our SQL
         return ConfigurationError(str(error.diag.message_primary))
     if isinstance(error, errors.UndefinedTable) and "memory_vector_" in words:
         return InvalidInput(f"There is no such embedding space here: {words}.")

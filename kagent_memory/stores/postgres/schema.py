@@ -1,5 +1,5 @@
-"""Bringing a database to the newest schema, guarded by row level security and spread over the nodes
-of a Citus cluster where that is asked for; safely when many processes do so at once.
+"""Migrate a database to the newest schema, switch row level security on, and distribute the tables
+over a Citus cluster. Many processes may do so at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _TEXT = queries(DIALECT)
 
 
 async def look(connection: AnyConnection, schema: str) -> Row:
-    """Return whether a schema is there before it is opened, and why it could not be made."""
+    """Return whether a schema exists, and if not, why it cannot be created."""
     [state] = await fetch(connection, _TEXT["look"], {"schema": schema})
     return state
 
@@ -30,43 +30,43 @@ async def prepare(
     shards: int | None = None,
     dry_run: bool = False,
 ) -> Mapping[str, str] | None:
-    """Migrate the schema where it must be; guard its rows where that is asked for or was once, and
-    distribute tables where that is asked for or the others are.
+    """Migrate the schema if needed. Guard its rows if asked to or if they were guarded before, and
+    distribute its tables if asked to or if others are distributed already.
 
     Args:
-        connection: one of its own.
-        traits: what is known of it.
-        row_security: switches row level security on.
-        shards: how many parts tables of scopes have; 0: as many as the server's setting says, or
-            8; None: distribute only beside others.
-        dry_run: take all of it back.
+        connection: a connection that nothing else uses.
+        traits: its traits.
+        row_security: True to switch row level security on.
+        shards: the number of shards of each table with rows of scopes; 0: the server's setting, or
+            8; None: distribute new tables only beside others.
+        dry_run: True to roll everything back.
 
     Returns:
-        The tables that were not distributed yet and are to be, each with where its rows go; None:
-        there was nothing to do at all.
+        Table → placement of its rows, of the tables that were not distributed before; None: nothing
+        was to be done.
 
     Raises:
-        psycopg.Error: the user's rights, a missing pgvector, roles that are not fit or an old
-            server do not allow it, or the database went away; or it has no Citus, this node is not
-            the coordinator, or the rows are guarded.
-        ConfigurationError: a build from before the first release made the database.
+        psycopg.Error: the user lacks a privilege, pgvector or Citus is missing, the server is too
+            old, a role does not fit, this node is not the coordinator, the rows are guarded, or the
+            database went away.
+        ConfigurationError: a build from before the first release created the database.
     """
-    guarded = row_security or traits.row_security
+    guard = row_security or traits.row_security
     if shards is None:
-        looking = _is_ready(connection, traits, guarded=guarded)
-        if await within(connection, traits.target.answer_seconds, looking):
+        check = _is_ready(connection, traits, guard=guard)
+        if await within(connection, traits.target.answer_seconds, check):
             return None
-    work = _prepare(connection, traits, guarded=guarded, shards=shards, dry_run=dry_run)
-    left = await within(connection, MIGRATION_SECONDS, work)
-    if shards is not None and left and not dry_run:
+    work = _prepare(connection, traits, guard=guard, shards=shards, dry_run=dry_run)
+    places = await within(connection, MIGRATION_SECONDS, work)
+    if shards is not None and places and not dry_run:
         await connection.execute(_TEXT["drop_local_rows"])
-    return left
+    return places
 
 
-async def _is_ready(connection: AnyConnection, traits: Traits, *, guarded: bool) -> bool:
-    """Return True if nothing is left to migrate or to guard."""
+async def _is_ready(connection: AnyConnection, traits: Traits, *, guard: bool) -> bool:
+    """Return True if there is nothing to migrate or to guard."""
     schema = traits.target.schema
-    if guarded:
+    if guard:
         [row] = await fetch(connection, _TEXT["guarded"], {"schema": schema})
         if not row["guarded"]:
             return False
@@ -85,16 +85,16 @@ async def _prepare(
     connection: AnyConnection,
     traits: Traits,
     *,
-    guarded: bool,
+    guard: bool,
     shards: int | None,
     dry_run: bool,
 ) -> Mapping[str, str]:
     schema = traits.target.schema
-    values = {"schema": schema, "guarded": guarded, "shards": shards, "dry_run": dry_run}
+    values = {"schema": schema, "guarded": guard, "shards": shards, "dry_run": dry_run}
     async with connection.transaction(force_rollback=dry_run):
         await connection.execute(_TEXT["begin_migration"], values)
         await connection.execute(_TEXT["hold_migrations"])
-        if guarded:  # else not even a guarded schema may be looked into
+        if guard:  # without the role, a guarded schema cannot be read
             await connection.execute(_TEXT["make_roles"])
         await connection.execute(_TEXT["make_schema"])
         steps = await _missing_steps(connection, schema)
@@ -104,7 +104,7 @@ async def _prepare(
             await connection.execute(step.script)
             values = {"number": step.number, "name": step.name}
             await connection.execute(_TEXT["note_migration"], values)
-        for change in ("distribute", *(("guard_schema", "guard_tables") if guarded else ())):
+        for change in ("distribute", *(("guard_schema", "guard_tables") if guard else ())):
             await connection.execute(_TEXT[change])
-        [left] = await fetch(connection, _TEXT["places"])
-        return left["places"] or {}
+        [row] = await fetch(connection, _TEXT["places"])
+        return row["places"] or {}

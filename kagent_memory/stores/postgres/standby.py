@@ -1,4 +1,4 @@
-"""A standby that readers are answered from, as long as it holds what this process wrote."""
+"""Read from a standby if it has replayed the writes of this process."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ T = TypeVar("T")
 
 
 class Standby(PostgresDatabase):
-    """Reads that a standby answers where it can, and the primary where it cannot.
+    """Reads from a standby if it can answer, otherwise from the primary.
 
     Args:
-        pool: the connections to it.
-        primary: the database that is written to.
+        pool: the connections to the standby.
+        primary: the database for writes.
         node: the primary's row of the statement `node`.
     """
 
@@ -41,24 +41,28 @@ class Standby(PostgresDatabase):
         super().__init__(pool, ring=primary.ring)
         self._primary = primary
         self._cluster = node["system"], node["database"]
-        # up to where the log held the newest write; what was written before is beneath
+        # the log's position after the newest write, and the one for scopes not in `_written`
         self._newest = self._floor = node["position"]
         self._written: dict[bytes, float] = {}
         self._again_at = 0.0
 
     def is_asked(self) -> bool:
-        """Return True if it answered last, or if its pause is over: one reader tries it again."""
+        """Return True if the standby answered last, or if its pause is over."""
         if not self._again_at:
             return True
         if (now := time.monotonic()) < self._again_at:
             telemetry.count("standby_reads", outcome="away")
             return False
-        self._again_at = now + PAUSE_SECONDS
+        self._again_at = now + PAUSE_SECONDS  # only this reader tries it
         return True
 
     def note_write(self, scopes: Set[bytes], position: int | None) -> None:
-        """Note that this process moved these scopes, and that the log holds it up to there; None:
-        it is not known where, and the primary answers until they are moved again.
+        """Note that this process changed these scopes.
+
+        Args:
+            scopes: the ids of the scopes.
+            position: the position of the log that includes the change. None: unknown, and the
+                primary answers until the next change.
         """
         if position is not None:
             self._newest = max(self._newest, position)
@@ -76,13 +80,14 @@ class Standby(PostgresDatabase):
         return None
 
     async def check(self, session: Session, scope_id: bytes | None) -> None:
-        """Ask the server that a session is on whether it can answer; None: whatever it holds.
+        """Check that the server of a session can answer for a scope; None: however old its rows
+        are.
 
         Raises:
-            StoreError: it is no standby of the primary.
-            Behind: it has not replayed what this process wrote.
+            StoreError: it is not a standby of the primary.
+            Behind: it has not replayed the writes of this process.
         """
-        # each time, for one address may stand for several standbys
+        # each time, because one address may lead to several standbys
         [[node]] = await session.execute(("node", {}))
         if wrong := self.wrong_with(node):
             raise StoreError(wrong)
@@ -90,12 +95,12 @@ class Standby(PostgresDatabase):
             raise Behind
         own, others = self.pool.traits, self._primary.pool.traits
         if own and others and (own.row_security != others.row_security or own.halfvec is None):
-            await self.pool.forget()  # they were looked at before it had replayed as much
+            await self.pool.forget()  # their traits were read before it had replayed as much
             raise Behind
 
     def note(self, outcome: str, trouble: str | None = None) -> None:
-        """Note that it "answered", is "behind", or "away": in trouble, and left alone for a while;
-        say so once.
+        """Note that the standby "answered", is "behind" or is "away", and log a change once. After
+        trouble it is not asked for a while.
         """
         telemetry.count("standby_reads", outcome=outcome)
         if trouble and not self.trouble:
@@ -115,7 +120,7 @@ class Standby(PostgresDatabase):
             try:
                 return await script(session)
             except Behind:
-                # what was read before came from the primary: the rest of the search must hold it
+                # earlier reads of this search came from the primary: the rest must be as new
                 node = await primary.pool.use(node_of)
                 self.note_write({scope_id} if scope_id else set(), node["position"])
                 raise
@@ -134,16 +139,16 @@ class Standby(PostgresDatabase):
 
 
 async def open_standby(uri: str, target: Target, size: int, primary: PostgresDatabase) -> Standby:
-    """Return a primary's reads by way of this standby; one that is away is tried again later.
+    """Open a standby. One that cannot be reached is tried again later.
 
     Args:
-        uri: which server.
-        target: how the primary's connections are set up.
-        size: the most connections at a time.
-        primary: is asked instead; it tells the standby of its writes from now on.
+        uri: the URI of the standby.
+        target: the set-up of the primary's connections.
+        size: the limit of connections.
+        primary: the primary, which reports its writes to the standby from now on.
 
     Raises:
-        ConfigurationError: the server is not a standby of this primary, or does not let us in.
+        ConfigurationError: the server is not a standby of this primary, or refuses the connection.
     """
     conninfo = uri.removeprefix("kagent+")
     if not conninfo.startswith(("postgresql://", "postgres://")):

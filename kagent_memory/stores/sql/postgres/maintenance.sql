@@ -48,7 +48,7 @@ FROM (
 WHERE t.scope_id = %(scope_id)s AND t.id = locked.id
 
 -- name: lacking_vectors
--- Those of the given scopes that hold a visible or short-term memory without a vector.
+-- The scopes among these that hold a visible or short-term memory without a vector.
 SELECT s.tenant, s.user_id, s.app
 FROM scope AS s
 WHERE s.scope_id = ANY(%(scope_ids)s::uuid[]) AND EXISTS (
@@ -177,7 +177,7 @@ UPDATE embedder SET state = 'current' WHERE number = %(number)s AND state IN ('f
 RETURNING number
 
 -- name: retire_embedding_spaces
--- All that the given one replaces. Vectors brought by callers are never replaced.
+-- Retire all spaces that the given one replaces. Vectors of callers are never replaced.
 UPDATE embedder SET state = 'retired'
 WHERE number <> %(number)s AND state IN ('filling', 'current') AND substr(name, 1, 9) <> 'external-'
 

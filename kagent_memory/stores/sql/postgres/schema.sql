@@ -15,7 +15,6 @@ CREATE TABLE scope (
     calls bigint NOT NULL DEFAULT 0,
     tokens bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 70);
--- The scopes of one user or tenant; by hash, since names may be too long for a tree.
 -- Scopes in the order of lists, whichever names are given. A PostgreSQL index row holds up to 2,704
 -- bytes, and a character up to four; "scope_long" lists the few scopes with longer names.
 CREATE INDEX scope_order ON scope (tenant, app, user_id)

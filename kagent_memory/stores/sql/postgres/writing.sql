@@ -1,6 +1,6 @@
 -- name: touch_scope
--- Every writer of a scope's memories begins with this, which locks the scope. Step 0 keeps the
--- version.
+-- Every write to a scope's memories begins with this statement, which locks the scope. Step 0 keeps
+-- the version.
 INSERT INTO scope (scope_id, tenant, user_id, app, version, salt)
 VALUES (%(scope_id)s, %(tenant)s, %(user)s, %(app)s, %(step)s, %(salt)s)
 ON CONFLICT (scope_id) DO UPDATE SET version = scope.version + excluded.version
@@ -14,7 +14,7 @@ WHERE scope_id = %(scope_id)s AND salt = %(salt)s AND erased = %(erased)s
 FOR NO KEY UPDATE
 
 -- name: put_index
--- Unless a newer one is stored.
+-- Keeps a newer index that is stored already.
 INSERT INTO scope_index (scope_id, version, packed) VALUES (%(scope_id)s, %(version)s, %(packed)s)
 ON CONFLICT (scope_id) DO UPDATE SET version = excluded.version, packed = excluded.packed
 WHERE scope_index.version <= excluded.version
@@ -99,7 +99,7 @@ UPDATE memory SET
 WHERE scope_id = %(scope_id)s AND id = %(id)s
 
 -- name: mark_vectors
--- Vectors are set for memories that do not change.
+-- For vectors of memories that do not change otherwise.
 UPDATE scope SET vectors_set = vectors_set + 1 WHERE scope_id = %(scope_id)s
 
 -- name: put_vector
