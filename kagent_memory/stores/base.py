@@ -120,8 +120,8 @@ class MemoryStore(ABC):
         """Return the ids of all memories that match the filter, in any state, expired or not, in
         order; with `superseded="only"` or `"quarantined"` those in that state.
         """
-        every = filter if filter.superseded else replace(filter, superseded=True)
-        memories = await self.select(scope, MemoryQuery(filter=every, now=EARLIEST))
+        any_state = filter if filter.superseded else replace(filter, superseded=True)
+        memories = await self.select(scope, MemoryQuery(filter=any_state, now=EARLIEST))
         return sorted(memory.id for memory in memories)
 
     @abstractmethod
@@ -197,10 +197,10 @@ class MemoryStore(ABC):
         """Return the visible ones among `ids`, or with `superseded` also inactive ones, with their
         usage.
         """
-        wanted = known(ids)
-        query = MemoryQuery(ids=wanted, filter=Filter(superseded=superseded), now=now)
+        valid_ids = known(ids)
+        query = MemoryQuery(ids=valid_ids, filter=Filter(superseded=superseded), now=now)
         by_id = {memory.id: memory for memory in await self.select(scope, query)}
-        return {id: by_id[id] for id in wanted if id in by_id}
+        return {id: by_id[id] for id in valid_ids if id in by_id}
 
     async def list(
         self,
@@ -270,8 +270,8 @@ class MemoryStore(ABC):
 
     async def group(self, scope: Scope, group: str) -> Sequence[Revision]:
         """Return all revisions of one decision (see `Change.group`)."""
-        every = [revision for whole in await self.whole(scope) for revision in whole.revisions]
-        of_group = [revision for revision in every if revision.group == group]
+        revisions = [revision for whole in await self.whole(scope) for revision in whole.revisions]
+        of_group = [revision for revision in revisions if revision.group == group]
         return sorted(
             of_group, key=lambda revision: (revision.at, revision.memory_id, revision.revision)
         )
@@ -297,14 +297,14 @@ class MemoryStore(ABC):
         """Count the memories that match the filter, and return their `most` most frequent topics
         and tags. This default reads them all; a store may be faster.
         """
-        passing = await self.select(scope, MemoryQuery(filter=filter, now=now))
-        topics = Counter(label for memory in passing for label in {*memory.topics})
-        tags = Counter(label for memory in passing for label in {*memory.tags})
+        matching = await self.select(scope, MemoryQuery(filter=filter, now=now))
+        topics = Counter(label for memory in matching for label in {*memory.topics})
+        tags = Counter(label for memory in matching for label in {*memory.tags})
         counted = (
             sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:most]
             for counts in (topics, tags)
         )
-        return Facets(len(passing), *map(dict[str, int], counted))
+        return Facets(len(matching), *map(dict[str, int], counted))
 
     @abstractmethod
     async def stats(self, scope: Scope, *, now: datetime, popular_after: int = 10) -> ScopeStats:

@@ -25,9 +25,7 @@ _ID = re.compile(ID_PATTERN)
 
 
 class Texts:
-    """Content hashes and index terms of memories: the longest work of a write, done once, before
-    its transaction where it can be.
-    """
+    """Content hashes and index terms of memories, the longest work of a write, computed once."""
 
     def __init__(self) -> None:
         self._identity = cache(tokenizer.identity)
@@ -65,8 +63,8 @@ def expiry(ttl_days: int | None, now: datetime) -> datetime | None:
 
 
 def revived(existing: Memory, added: Memory, now: datetime) -> Memory:
-    """Return the existing memory after the same one was added again: alive, and what is known of it
-    united.
+    """Return an existing memory after an equal one was added: with a new expiry and the union of
+    their attributes.
     """
     return replace(
         existing,
@@ -87,7 +85,7 @@ def revived(existing: Memory, added: Memory, now: datetime) -> Memory:
 
 
 def renewed(existing: Memory, now: datetime) -> Memory:
-    """Return the memory after it was met again: its own TTL starts anew."""
+    """Return a memory after it was met again, with its TTL started anew."""
     return replace(existing, expires_at=expiry(existing.ttl_days, now))
 
 
@@ -96,8 +94,8 @@ def _union(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
 
 
 def forgotten_key(salt: bytes, session_id: str | None, content: str) -> str:
-    """Return the tombstone of a forgotten text: a hash keyed by the scope's own random salt, so
-    that it tells nothing.
+    """Return the tombstone of a forgotten text: a hash keyed by the scope's random salt, which
+    reveals nothing.
     """
     digest = hashlib.blake2b(key=salt, digest_size=16)
     digest.update((session_id or "").encode() + b"\0" + tokenizer.normalised(content).encode())
@@ -105,36 +103,39 @@ def forgotten_key(salt: bytes, session_id: str | None, content: str) -> str:
 
 
 def united(waiting: Mapping[str, Any], later: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the payload of a waiting job that a later one of its key takes over.
+    """Return the payload of a queued job united with that of a later job of its key.
 
-    The later one's, with the `messages` of both: an event stands as it came first, unless it says
-    nothing any more (it was taken back), and they go by the time of each when all tell it. Two that
-    were sent at once may arrive in any order.
+    It is the later payload with the `messages` of both. The first message of an event wins, unless
+    the later one has no text (it was withdrawn). If all messages have a time, they are sorted by
+    it, since jobs may arrive in any order.
     """
     before, after = messages_in(waiting), messages_in(later)
-    telling = {
+    spoken_ids = {
         message["event_id"] for message in after if message.get("event_id") and message.get("text")
     }
-    silent = {event for message in after if (event := message.get("event_id"))} - telling
-    before = [message for message in before if message.get("event_id") not in silent]
+    silent_ids = {event for message in after if (event := message.get("event_id"))} - spoken_ids
+    before = [message for message in before if message.get("event_id") not in silent_ids]
     if not before:
         return later
-    known = {message.get("event_id") for message in before} - {None, ""}
-    both = [*before, *(message for message in after if message.get("event_id") not in known)]
-    if all(message.get("at") for message in both):
-        both.sort(key=lambda message: parsed_time(message["at"], "The time of a message"))
-    return {**later, "messages": both}
+    former_ids = {message.get("event_id") for message in before} - {None, ""}
+    messages = [
+        *before,
+        *(message for message in after if message.get("event_id") not in former_ids),
+    ]
+    if all(message.get("at") for message in messages):
+        messages.sort(key=lambda message: parsed_time(message["at"], "The time of a message"))
+    return {**later, "messages": messages}
 
 
 def messages_in(payload: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the messages of a payload, each with its `event_id`; other payloads have none."""
+    """Return the messages of a payload; some payloads have none."""
     messages = payload.get("messages")
-    listed = cast("list[Any]", messages) if isinstance(messages, list | tuple) else []
-    return [message for message in listed if isinstance(message, Mapping)]
+    items = cast("list[Any]", messages) if isinstance(messages, list | tuple) else []
+    return [message for message in items if isinstance(message, Mapping)]
 
 
 def from_base64(text: object) -> bytes:
-    """Return the bytes that a Base64 text stands for; its padding may be missing.
+    """Decode Base64; the padding may be missing.
 
     Raises:
         ValueError: it is not Base64.
@@ -151,14 +152,12 @@ def to_iso(at: datetime) -> str:
 
 
 def known(ids: Iterable[str]) -> list[str]:
-    """Return the distinct ones that can be ids at all, in their order; anything else is simply not
-    there.
-    """
+    """Return the distinct valid ids in their order; a memory with another id cannot exist."""
     return [id for id in dict.fromkeys(ids) if is_id(id)]
 
 
 def is_id(value: object) -> bool:
-    """Return True if it is a UUID in its canonical spelling, the only one that we make."""
+    """Return True for a UUID in canonical spelling."""
     return isinstance(value, str) and _ID.fullmatch(value) is not None
 
 
@@ -168,12 +167,12 @@ def id_text(digits: str) -> str:
 
 
 def ids_in(text: str) -> list[str]:
-    """Split the ids that a statement gave as one text: far quicker to read than a row each."""
+    """Split ids that a statement returned as one text, which is faster than a row each."""
     return [text[start : start + _ID_CHARS] for start in range(0, len(text), _ID_CHARS)]
 
 
 def bounded(limit: int) -> int:
-    """Return a limit that every database takes: never negative, never beyond a billion."""
+    """Return a limit between 0 and a billion, which every database accepts."""
     return max(0, min(limit, MAX_LIMIT))
 
 
@@ -184,7 +183,7 @@ def event_ids_in(payload: Mapping[str, Any]) -> set[str]:
 
 
 def without_events(payload: Mapping[str, Any], events: Set[str]) -> Mapping[str, Any]:
-    """Return the payload less the messages of these events."""
+    """Return a payload without the messages of these events."""
     messages = messages_in(payload)
-    left = [message for message in messages if message.get("event_id") not in events]
-    return payload if len(left) == len(messages) else {**payload, "messages": left}
+    remaining = [message for message in messages if message.get("event_id") not in events]
+    return payload if len(remaining) == len(messages) else {**payload, "messages": remaining}

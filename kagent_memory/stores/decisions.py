@@ -49,21 +49,23 @@ def lineage_of(memories: Mapping[str, Whole], ids: Iterable[str]) -> set[str]:
     """Return the ids of all memories that are forgotten with these: those merged or superseded into
     them, those that a merge made of them, and history that said the same.
     """
-    lineage, fresh = set[str](), {*ids} & memories.keys()
-    past = [whole.memory for whole in memories.values() if whole.memory.state != "active"]
+    lineage, frontier = set[str](), {*ids} & memories.keys()
+    inactive = [whole.memory for whole in memories.values() if whole.memory.state != "active"]
     revisions = [revision for whole in memories.values() for revision in whole.revisions]
     merges = {revision.group for revision in revisions if revision.kind == "merge"}
     merged = {revision.memory_id for revision in revisions if revision.group in merges}
-    while fresh:
-        lineage |= fresh
-        said = {identity_of(memories[id].memory) for id in fresh}
-        fresh = {
+    while frontier:
+        lineage |= frontier
+        identities = {identity_of(memories[id].memory) for id in frontier}
+        frontier = {
             memory.id
-            for memory in past
-            if memory.superseded_by in fresh or identity_of(memory) in said
+            for memory in inactive
+            if memory.superseded_by in frontier or identity_of(memory) in identities
         }
-        fresh |= {memory.superseded_by or "" for memory in past if memory.id in lineage & merged}
-        fresh = fresh & memories.keys() - lineage
+        frontier |= {
+            memory.superseded_by or "" for memory in inactive if memory.id in lineage & merged
+        }
+        frontier = frontier & memories.keys() - lineage
     return lineage
 
 
@@ -114,13 +116,13 @@ def in_order(scopes: Iterable[Scope], **which: Unpack[ScopeQuery]) -> list[Scope
         return scope.tenant, scope.app, scope.user
 
     parts, after, limit = named(which), which.get("after"), which.get("limit")
-    listed = [
+    matching = [
         scope
         for scope in sorted(scopes, key=place)
         if (after is None or place(scope) > place(after))
         and all(part in (None, getattr(scope, name)) for name, part in parts.items())
     ]
-    return listed[: None if limit is None else bounded(limit)]
+    return matching[: None if limit is None else bounded(limit)]
 
 
 def named(which: ScopeQuery) -> dict[str, str | None]:

@@ -1,6 +1,4 @@
-"""Encryption at rest: a ring of keys, and values sealed by them so that each opens in its own place
-alone.
-"""
+"""Encryption at rest: a ring of keys, and values sealed with them, each bound to its place."""
 
 from __future__ import annotations
 
@@ -26,11 +24,11 @@ _EXAMPLE = "id:key,older-id:older-key, each key 32 random bytes in Base64 (opens
 
 
 class KeyRing:
-    """The keys that this process has: the first seals, all of them open.
+    """The keys of this process: the first one seals, and all can open.
 
     Each scope has data keys of its own, derived from these (HKDF-SHA256). A sealed value is
-    AES-256-GCM with a random nonce, behind a header that names its key; what it belongs to
-    (`place`) is bound to it, so that it opens nowhere else.
+    AES-256-GCM with a random nonce, behind a header that names its key. It is bound to its row
+    (`place`), and opens in no other.
     """
 
     def __init__(self, keys: Mapping[str, bytes]) -> None:
@@ -44,11 +42,11 @@ class KeyRing:
 
     @classmethod
     def parse(cls, text: str | None) -> Self | None:
-        """Return the ring that the setting `encryption_keys` describes; None where it is not set.
+        """Return the ring of the setting `encryption_keys`, or None if it is not set.
 
         Raises:
-            ConfigurationError: it has another form, or the extra is missing. Its text is never
-                repeated.
+            ConfigurationError: the setting is malformed, or the extra is missing. The message never
+                repeats its text.
         """
         if text is None:
             return None
@@ -69,7 +67,7 @@ class KeyRing:
                     f"write {_EXAMPLE}."
                 )
             keys[id] = key
-        # a variable that somebody forgot to fill: what is to be secret would be kept plain
+        # an empty variable, with which rows would be stored plain
         if not keys:
             raise ConfigurationError(
                 f"encryption_keys is set, but empty; write {_EXAMPLE}, or unset it."
@@ -82,17 +80,17 @@ class KeyRing:
         return next(iter(self._keys))
 
     def seal(self, data: bytes, scope_id: bytes, place: bytes) -> bytes:
-        """Return the data as only this place of the scope can have it."""
+        """Encrypt data for one place of a scope."""
         nonce = os.urandom(NONCE_BYTES)
         sealed = self._cipher(self.current, scope_id).encrypt(nonce, data, scope_id + place)
         return self.header + nonce + sealed
 
     def open(self, sealed: bytes, scope_id: bytes, place: bytes) -> bytes:
-        """Return the plain text that `seal` was given.
+        """Decrypt a value that `seal` returned.
 
         Raises:
-            ConfigurationError: the ring has no such key, or another one of this name.
-            StoreError: it was altered, or stood in another place.
+            ConfigurationError: the ring lacks the key, or has another one of its name.
+            StoreError: the value was altered, or belongs to another place.
         """
         from cryptography.exceptions import InvalidTag
 
@@ -138,7 +136,7 @@ def key_id(sealed: bytes) -> str:
 
 
 def missing_key(id: str) -> ConfigurationError:
-    """Return the error where a key is missing."""
+    """Return the error for a missing key."""
     return ConfigurationError(
         f"What is stored here was encrypted with the key {id!r}, which is not in "
         "encryption_keys; add it there "

@@ -141,21 +141,23 @@ class ScopeIndex:
 
     def updated(self, entries: Sequence[Entry], gone: Collection[str] = ()) -> ScopeIndex:
         """Return the index with new and changed memories, without erased ones."""
-        fresh = _indexed([*{entry.id: entry for entry in entries}.values()])
-        kept = np.ones(len(self.ids), bool)
-        kept[self.rows_of([*fresh.ids, *gone])] = False
-        ids = [*compress(self.ids, kept.tolist()), *fresh.ids]
-        authors = [*compress(self.authors, kept.tolist()), *fresh.authors]
+        added = _indexed([*{entry.id: entry for entry in entries}.values()])
+        remaining = np.ones(len(self.ids), bool)
+        remaining[self.rows_of([*added.ids, *gone])] = False
+        ids = [*compress(self.ids, remaining.tolist()), *added.ids]
+        authors = [*compress(self.authors, remaining.tolist()), *added.authors]
         order = sorted(range(len(ids)), key=ids.__getitem__)
-        numbers = np.argsort(order).astype(np.int32)  # of the new rows
-        count = int(kept.sum())
-        former = np.full(len(self.ids), -1, np.int32)
-        former[kept] = numbers[:count]
+        row_numbers = np.argsort(order).astype(np.int32)  # of the new rows
+        count = int(remaining.sum())
+        new_rows = np.full(len(self.ids), -1, np.int32)
+        new_rows[remaining] = row_numbers[:count]
         return ScopeIndex(
             [ids[row] for row in order],
-            np.concatenate([self.columns[kept], fresh.columns])[order],
+            np.concatenate([self.columns[remaining], added.columns])[order],
             [authors[row] for row in order],
-            self.postings.renumbered(former).joined(fresh.postings.renumbered(numbers[count:])),
+            self.postings.renumbered(new_rows).joined(
+                added.postings.renumbered(row_numbers[count:])
+            ),
         )
 
     # -- searches -------------------------------------------------------------------------------
@@ -164,14 +166,14 @@ class ScopeIndex:
         self, now: datetime, *, superseded: bool = False, among: Iterable[str] | None = None
     ) -> Mask:
         """Return the mask of the rows visible at `now`, among all or these ids."""
-        seen: Mask = self.columns["expires"] > ticks(now, NEVER)
+        mask: Mask = self.columns["expires"] > ticks(now, NEVER)
         if not superseded:
-            seen &= self.columns["active"]
+            mask &= self.columns["active"]
         if among is not None:
-            chosen = np.zeros_like(seen)
-            chosen[self.rows_of(among)] = True
-            seen &= chosen
-        return seen
+            selection = np.zeros_like(mask)
+            selection[self.rows_of(among)] = True
+            mask &= selection
+        return mask
 
     def ids_of(self, rows: Mask | Rows) -> list[str]:
         """Return the ids of some rows."""
@@ -249,14 +251,16 @@ class ScopeIndex:
         same session, in order.
         """
         rows = rows[visible[rows]]
-        chosen = np.zeros_like(visible)
-        chosen[rows] = True
+        selection = np.zeros_like(visible)
+        selection[rows] = True
         spots, rising, order = self._spots
         targets = spots[rows]
         targets = targets[targets != NONE]
         starts = rising.searchsorted(targets - reach)
-        chosen[order[spread(starts, rising.searchsorted(targets + reach, "right") - starts)]] = True
-        return (chosen & visible).nonzero()[0]
+        selection[order[spread(starts, rising.searchsorted(targets + reach, "right") - starts)]] = (
+            True
+        )
+        return (selection & visible).nonzero()[0]
 
     @cached_property
     def _spots(self) -> tuple[Rows, Rows, Rows]:

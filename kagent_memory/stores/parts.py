@@ -110,20 +110,20 @@ class Store:
         for job in await self.queue.jobs(scope=scope, limit=MAX_LIMIT):
             if which.everything or job.session_id == which.session_id:
                 events |= event_ids_in(job.payload)
-        gone = await self.memories.forget(scope, replace(which, event_ids=sorted(events)))
+        erased_ids = await self.memories.forget(scope, replace(which, event_ids=sorted(events)))
         if which.dry_run:
-            return gone
-        left = await self.queue.jobs(scope=scope, limit=MAX_LIMIT)
-        held_back = frozenset[str]().union(*[await self._taken_events(job) for job in left])
+            return erased_ids
+        jobs = await self.queue.jobs(scope=scope, limit=MAX_LIMIT)
+        taken_events = frozenset[str]().union(*[await self._taken_events(job) for job in jobs])
         await self.queue.withdraw(
             scope,
             session_id=which.session_id,
             everything=which.everything,
-            event_ids=held_back,
+            event_ids=taken_events,
         )
-        if which.who is not None and (gone or events):
-            await self.receipts.add(scope, "forget", gone, who=which.who, now=which.now)
-        return gone
+        if which.who is not None and (erased_ids or events):
+            await self.receipts.add(scope, "forget", erased_ids, who=which.who, now=which.now)
+        return erased_ids
 
     async def forget_tenant(
         self, tenant: str, *, limit: int, who: str | None = None, now: datetime

@@ -22,7 +22,7 @@ _BRINGS_TEXT = frozenset({"add", "update", "supersede", "merge"})
 
 
 def slot_of(memory: Memory) -> str | None:
-    """Return the slot that a memory fills; a turn as it was said fills none."""
+    """Return the slot that a memory fills; a kept turn fills none."""
     return None if memory.verbatim else tokenizer.slot(memory.subject, memory.attribute)
 
 
@@ -54,12 +54,10 @@ def identity_of(memory: Memory) -> bytes:
 
 
 def checked(batch: Batch, dimensions: int | None) -> Batch:
-    """Return the batch with its vectors as stores keep them; refuse what cannot be stored before
-    anything is.
+    """Check a batch, and return it with its vectors as stores keep them.
 
     Raises:
-        InvalidInput: an id, text, key or metadata that no store keeps, or a vector that does not
-            fit.
+        InvalidInput: an id, text, key, metadata or vector is invalid.
     """
     if batch.vectors and batch.space_number is None:
         raise InvalidInput("Vectors need the number of their embedding space.")
@@ -72,7 +70,7 @@ def checked(batch: Batch, dimensions: int | None) -> Batch:
 
 
 def prepared(batch: Batch, dimensions: int | None) -> Batch:
-    """Return the batch as `checked`, with its texts worked out."""
+    """Check a batch and compute its content hashes and index terms."""
     batch = checked(batch, dimensions)
     for change in batch.changes:
         batch.texts.identity(change.memory)
@@ -103,13 +101,10 @@ def held_back(
     stones: Set[tuple[str, str]],
     salt: bytes,
 ) -> frozenset[str]:
-    """Return the ids of the memories whose changes a tombstone holds back, and of those that they
-    would supersede.
-
-    What would be merged into another text is held back with that text.
+    """Return the ids of memories whose changes a tombstone blocks, and of those that they would
+    supersede. All changes of a merge are blocked together.
     """
-    # Group → the source events of the stored memories that it merges: what is merged is there, and
-    # comes from none.
+    # group → the events of the stored memories that it merges, which block nothing
     merged: dict[str | None, set[str]] = {
         change.group: set() for change in changes if change.kind == "merge" and change.group
     }
@@ -140,30 +135,28 @@ def held_back(
 
 
 class Plan:
-    """Rows that a batch writes.
+    """The rows that a batch writes.
 
     Args:
-        batch: what is to be done.
-        stored: the rows that it names, and those that say the same as one that it brings, as they
-            are.
-        stones: the tombstones that may hold its changes back.
-        salt: what keys those of texts.
-        positions: the next free one of each session that it adds to; 0 where none is named.
+        batch: the batch.
+        stored: the stored memories that it names or whose content equals an added one.
+        stones: the tombstones that may block its changes.
+        salt: the key of the tombstones of texts.
+        positions: the next free position of each session; 0 for others.
         now: the time.
 
     Attributes:
-        ids: the id that holds each change now; None: a tombstone held it back.
-        standing: the rows that it writes, as they will be.
-        fresh: the ids of those that are new.
-        reworded: the ids of those that are stored and say something else now, so that no vector
-            fits them.
-        revisions: the history that it writes.
-        vectors: the batch's, by the ids of the memories that they are of now.
+        ids: for each change the id that holds it now; None: a tombstone blocked it.
+        standing: the memories to write.
+        fresh: the ids of the new ones.
+        reworded: the ids of stored memories whose text changes, so that their vectors do not fit.
+        revisions: the revisions to write.
+        vectors: the vectors to write, by the ids of the memories that hold them now.
 
     Raises:
-        NotFound: it changes a memory that is not there.
-        Conflict: it adds a memory under the id of another, or changes one that was changed since
-            it was read, or a memory would become equal to another active one.
+        NotFound: a changed memory does not exist.
+        Conflict: an added memory has the id of another, a changed one was changed since it was
+            read, or one would equal another active memory.
     """
 
     def __init__(
@@ -184,7 +177,7 @@ class Plan:
         self._holders: dict[str, str] = {}  # the id that a change named → that which holds it now
         refused = held_back(batch.changes, stored, stones, salt)
         live = [change for change in batch.changes if change.memory.id not in refused]
-        # What stops being active makes room for what says the same from now on.
+        # a memory that ceases to be active leaves its content to others
         ended = {change.memory.id for change in live if change.memory.state != "active"}
         self._same = {
             (memory.state, batch.texts.identity(memory)): memory.id
@@ -237,12 +230,10 @@ class Plan:
         return added.id
 
     def _equal_to(self, change: Change) -> str | None:
-        """Return the memory that says the same as an added one and stands for it, revived unless
-        the added one may not do that.
-        """
+        """Return the id of an equal memory that holds an added one, revived if allowed."""
         added, identity = change.memory, self._texts.identity(change.memory)
         same = self._same.get(("active", identity))
-        if added.state == "quarantined":  # nothing that is not confirmed changes what is there
+        if added.state == "quarantined":  # it changes nothing before it is confirmed
             return same or self._same.get(("quarantined", identity))
         current = self._current(same)
         if same and current and added.state == "active":
@@ -280,8 +271,7 @@ class Plan:
         equal = self._current(same)
         is_promoted = (current.state, memory.state) == ("short_term", "active")
         if same and equal and same != memory.id and is_promoted:
-            # what is long-term and says the same, though it may have expired, is what it is
-            # promoted into
+            # promoted into the equal long-term memory, even if that has expired
             self.standing[same] = codec.revived(equal, memory, self._now)
             self.standing[memory.id] = replace(
                 memory, state="superseded", superseded_by=same, valid_to=self._now
@@ -296,7 +286,7 @@ class Plan:
         return memory.id
 
     def _rename(self) -> None:
-        """Let successors and links name the ids that hold what they named."""
+        """Replace ids in successors and links by the ids that hold them now."""
         holders = self._holders
         for memory in list(self.standing.values()):
             if memory.superseded_by in holders:

@@ -1,6 +1,4 @@
-"""Receipts of what was forgotten: what they say, the chain that they form, and what tells that it
-was tampered with.
-"""
+"""Receipts of forgotten memories: their content, their chain, and its checks."""
 
 from __future__ import annotations
 
@@ -22,14 +20,14 @@ class Receipt:
     """Proof that memories were erased, without anything of their content.
 
     Attributes:
-        number: its place in the tenant's chain, from 1.
-        kind: what erased them: "forget" or "forget_tenant".
-        memories: how many.
-        who: as the caller said.
+        number: its number in the tenant's chain, from 1.
+        kind: the verb that erased them: "forget" or "forget_tenant".
+        memories: the number of erased memories.
+        who: the name that the caller gave.
         whose: the keyed digest of their scope; the same in all receipts of a scope.
-        digests: the keyed digest of each one's id, 32 characters each, in the order of the ids.
+        digests: the keyed digests of the ids in order, 32 characters each.
         previous: the digest of the receipt before; empty for the first.
-        digest: of all the above.
+        digest: the digest of all the above.
     """
 
     number: int
@@ -45,7 +43,7 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class ReceiptChain:
-    """State of a chain: its number of receipts, and the digest of the last."""
+    """The number of receipts in a chain, and the digest of the last."""
 
     length: int
     head: str
@@ -57,7 +55,7 @@ def chain_id(tenant: str) -> str:
 
 
 def keyed_digest(key: bytes, what: bytes) -> str:
-    """Return a digest that tells nothing to anyone without the key."""
+    """Return a digest that reveals nothing without the key."""
     return hashlib.blake2b(what, key=key, digest_size=DIGEST_CHARS // 2).hexdigest()
 
 
@@ -71,7 +69,7 @@ def next_receipt(
     who: str,
     now: datetime,
 ) -> Receipt:
-    """Return the receipt that comes next in a chain."""
+    """Return the next receipt of a chain."""
     unsealed = Receipt(
         number=chain.length + 1,
         kind=kind,
@@ -87,17 +85,17 @@ def next_receipt(
 
 
 def seal(receipt: Receipt) -> str:
-    """Return the digest that a receipt must have."""
-    said = [
+    """Return the digest of a receipt's other fields."""
+    values = [
         receipt.number, receipt.kind, receipt.memories, to_iso(receipt.at), receipt.who,
         receipt.whose, receipt.digests,
         receipt.previous,
     ]  # fmt: skip
-    return hashlib.sha256(json.dumps(said, ensure_ascii=False).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(values, ensure_ascii=False).encode()).hexdigest()
 
 
 def problems(receipts: Sequence[Receipt], before: Receipt | None) -> Iterator[str]:
-    """Report problems of receipts as they lie in the store, the one before them known."""
+    """Yield the problems of consecutive receipts, given the one before them."""
     number, previous = (before.number, before.digest) if before else (0, "")
     for receipt in receipts:
         if (receipt.number, receipt.previous) != (number + 1, previous):

@@ -1,4 +1,4 @@
-"""The embedding spaces of a store: whose vectors it keeps, and what a vector must be."""
+"""The embedding spaces of a store, and the checks of vectors."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ EXTERNAL = "external-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingSpace:
-    """The vectors of one embedder: `number` names its table, `probe` is its answer to a fixed text.
+    """The vectors of one embedder.
 
     Attributes:
-        state: whether searches go by them ("current"), or they are made beside the current ones,
-            which they are to replace ("filling"), or were replaced ("retired").
+        number: the number in the name of its table.
+        probe: the embedder's vector of a fixed text.
+        state: "current": searches use its vectors; "filling": they are being made to replace the
+            current ones; "retired": they were replaced.
     """
 
     number: int
@@ -35,13 +37,12 @@ class EmbeddingSpace:
 class EmbeddingSpaces(ABC):
     """The embedders whose vectors a store keeps. The verbs cross scopes.
 
-    One that has no verbs of its own for `Memories.reembed` cannot be embedded anew:
-    ConfigurationError.
+    Without its own verbs for `Memories.reembed`, that is refused with ConfigurationError.
     """
 
     @abstractmethod
     async def all(self) -> Sequence[EmbeddingSpace]:
-        """Return all embedders that ever wrote here, oldest first."""
+        """Return all embedding spaces, oldest first."""
 
     async def dimensions_of(self, number: int) -> int:
         """Return the dimensions of the embedding space of a number.
@@ -56,50 +57,50 @@ class EmbeddingSpaces(ABC):
 
     @abstractmethod
     async def add(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
-        """Return the embedding space of this name and width, made (with its table) if it is new."""
+        """Return the embedding space of this name and width; create it and its table if needed."""
 
     async def replace(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
-        """Return the embedding space of this name and width, made if it is new: "filling" beside
-        the current one until `finish_replacing`, "current" at once where there is none; another
-        that was filling is retired. Whatever is then written into one that is, or was, to be
-        replaced queues an `embed_job` with the other's name.
+        """Return the embedding space of this name and width; create it if needed.
+
+        It is "filling" beside the current one until `finish_replacing`, or "current" at once if
+        there is none; another one that was filling is retired. From then on, vectors written into
+        one of the two queue an `embed_job` for the other.
         """
         raise refused(self, "replace")
 
     async def finish_replacing(self, number: int) -> None:
-        """Make an embedding space current and retire the others but callers' own, all at once.
+        """Make an embedding space current, and retire the others except callers' own.
 
         Raises:
-            Conflict: it is retired: another replacement was begun meanwhile.
+            Conflict: it is retired, because another replacement began meanwhile.
         """
         raise refused(self, "finish_replacing")
 
     async def drop_retired(self) -> Sequence[str]:
-        """Drop the retired embedding spaces with their vectors; return their names. A search of one
-        is InvalidInput from then on, and vectors written to it are left out.
+        """Drop the retired embedding spaces with their vectors, and return their names. Searching
+        one then raises InvalidInput, and vectors written to it are left out.
         """
         raise refused(self, "drop_retired")
 
 
 def refused(part: object, capability: str) -> ConfigurationError:
-    """Return the error for a verb that a store of others lacks."""
+    """Return the error for a verb that a third-party store lacks."""
     return ConfigurationError(
         f"{type(part).__name__} cannot do this: it has no `{capability}` of its own."
     )
 
 
 def external_name(dimensions: int) -> str:
-    """Return the name of the embedding space that holds callers' own vectors of this width, whoever
-    they are.
-    """
+    """Return the name of the embedding space of callers' own vectors of this width."""
     return f"{EXTERNAL}{dimensions}"
 
 
 def checked_vector(vector: object, dimensions: int | None) -> Vector:
-    """Return a finite, non-zero vector, as `records.scaled` makes it.
+    """Check a vector, and return it scaled by `records.scaled`.
 
     Raises:
-        InvalidInput: no flat sequence of numbers, another length, NaN or infinite, or zero.
+        InvalidInput: it is no flat sequence of numbers, has another length, or is NaN, infinite or
+            zero.
     """
     try:
         array = np.asarray(vector)

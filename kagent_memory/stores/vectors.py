@@ -90,9 +90,9 @@ class VectorColumn:
     def discard(self, ids: Iterable[str]) -> None:
         """Remove the vectors of these memories."""
         with self._lock:
-            gone = [self._places.pop(id) for id in self._places.keys() & {*ids}]
-            self._matrix[gone] = 0
-            self._free += gone
+            places = [self._places.pop(id) for id in self._places.keys() & {*ids}]
+            self._matrix[places] = 0
+            self._free += places
             self._rows = None
 
     def lacking(self, index: ScopeIndex) -> list[str]:
@@ -109,17 +109,17 @@ class VectorColumn:
         with self._lock:
             if self._rows is None or self._rows[0] is not index:
                 rows = np.full(len(self._places) + len(self._free), -1)
-                known = {id: row for row, id in enumerate(index.ids)}
-                rows[[*self._places.values()]] = [known.get(id, -1) for id in self._places]
+                row_by_id = {id: row for row, id in enumerate(index.ids)}
+                rows[[*self._places.values()]] = [row_by_id.get(id, -1) for id in self._places]
                 self._rows = index, rows
             rows = self._rows[1]
             places = (rows >= 0).nonzero()[0]
             places = places[visible[rows[places]]]
             answers: list[Nearest] = []
             for query in queries:
-                kept = query.astype(np.float16).astype(np.float32)  # as a database does
-                near, cosines = self._nearest(kept, places, limit)
-                answers.append(Nearest.best(rows[near], cosines, limit))
+                rounded = query.astype(np.float16).astype(np.float32)  # as a database does
+                best_places, cosines = self._nearest(rounded, places, limit)
+                answers.append(Nearest.best(rows[best_places], cosines, limit))
             return answers
 
     def _nearest(self, query: Vector, places: Rows, limit: int) -> tuple[Rows, Floats]:

@@ -178,8 +178,8 @@ class MemoriesView(View):
         filter: Filter = EVERYTHING,
         now: datetime,
     ) -> None:
-        every = (id for id, memory in memories.items() if matches_filter(filter, memory))
-        passing = None if filter == EVERYTHING else every
+        matching = (id for id, memory in memories.items() if matches_filter(filter, memory))
+        passing = None if filter == EVERYTHING else matching
         superseded = bool(filter.superseded)
         super().__init__(source, scope, index, passing, superseded=superseded, now=now)
         self._memories, self._reworded = memories, reworded

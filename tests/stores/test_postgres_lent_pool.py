@@ -140,7 +140,7 @@ async def test_what_is_no_pool_of_this_loop_is_a_clear_error(
     pool: AsyncConnectionPool[Any], postgres_uri: str
 ):
     """Only an AsyncConnectionPool of this event loop is taken as one."""
-    with pytest.raises(ConfigurationError, match=r"give a function .* or use Memories\.open"):
+    with pytest.raises(ConfigurationError, match=r"pass a function .* or use Memories\.open"):
         KagentMemoryService(pool=pool)
     for unfit in (7, "postgresql://x", object(), lambda: None):
         with pytest.raises(ConfigurationError, match="AsyncConnectionPool"):

@@ -1,9 +1,9 @@
-"""Connections to a file, what they share with those to a server, one transaction on either as the
-shared scripts see it, and the schema of both.
+"""Connections to an SQLite file, the base of connections to a server, the session of a transaction
+on either, and migration.
 
-All of it runs on the store's one thread, and nothing waits inside the driver. Times are kept as
-fixed-width ISO text, lists and objects as JSON text, truth as 0 or 1, vectors as raw float16, ids
-as text.
+Everything runs on the store's one thread, and nothing waits inside the driver. Times are stored as
+ISO text of fixed width, lists and objects as JSON text, booleans as 0 or 1, vectors as raw float16,
+ids as text.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _SERVER = re.compile(
 _TOKEN = re.compile("[!-~]*")  # no white space, which no header takes
 Value: TypeAlias = str | bytes | int | float | None
 Statement: TypeAlias = tuple[str, Mapping[str, Value]]
-"""A statement with its values, which it names as `:name`, in the order of their first places."""
+"""A statement with its values by name (`:name`), in order of first appearance."""
 
 
 class Busy(StoreError):
-    """Nothing was done, since another connection holds the lock or this one was lost; it may be
-    tried again.
+    """Raised if nothing was done because another connection holds the lock or this one was lost;
+    retry.
     """
 
 
@@ -90,8 +90,8 @@ class Server:
     """A libSQL server: Turso, or sqld.
 
     Attributes:
-        url: the part before `/v2/pipeline`.
-        token: opens it; "" where it lets everybody in.
+        url: its address, to which `/v2/pipeline` is added.
+        token: the token of authentication; "" for a server without one.
     """
 
     url: str
@@ -99,11 +99,11 @@ class Server:
 
 
 def to_place(uri: str) -> str | Server:
-    """Return the path in `libsql:///relative.db` or `libsql:////absolute.db`, ":memory:", or the
-    server in `libsql://host`.
+    """Return the path of `libsql:///relative.db` or `libsql:////absolute.db`, ":memory:", or the
+    server of `libsql://host`.
 
     Raises:
-        ConfigurationError: the URI names nothing, or has what its kind does not take.
+        ConfigurationError: the URI is invalid.
     """
     parts = urlsplit(uri)
     if parts.netloc or parts.scheme != "libsql":
@@ -118,7 +118,7 @@ def to_place(uri: str) -> str | Server:
 
 
 def _to_server(uri: str) -> Server:
-    # errors in words of our own: the URI may hold the token
+    # errors never repeat the URI, which may hold the token
     server = _SERVER.fullmatch(uri)
     token = unquote(server[5] or "") if server else ""
     if server is None or not _TOKEN.fullmatch(token):
@@ -141,7 +141,7 @@ class Connection(ABC):
 
     @abstractmethod
     def run(self, *statements: Statement) -> Sequence[Sequence[Row]]:
-        """Run statements, each only when the one before it succeeded."""
+        """Run statements in order until one fails; return the rows of each."""
 
     @abstractmethod
     def close(self) -> None:
@@ -157,29 +157,29 @@ class Connection(ABC):
 
     @contextmanager
     def transaction(self, *, write: bool) -> Generator[None, None, None]:
-        """Commit writes at the end, or roll back when anything at all is raised.
+        """Commit writes at the end, or roll back on any exception.
 
         Raises:
             Busy: another connection is writing; nothing was done.
         """
-        # a writer takes the lock at once: one that first reads could no longer get it
+        # a writer takes the lock at once: after a read it could be refused
         self.begin("BEGIN IMMEDIATE" if write else "BEGIN")
         try:
             yield
             self.end(COMMIT if write else ROLLBACK)
         except BaseException:
-            with suppress(KagentMemoryError):  # a full disk, or a server, has done so by itself
+            with suppress(KagentMemoryError):  # it may be rolled back already
                 self.end(ROLLBACK)
             raise
 
     def rows(self, sql: str, values: Mapping[str, Value] | None = None) -> Sequence[Row]:
-        """Return all rows of a statement, by the names of their columns."""
+        """Return all rows of a statement, as column → value."""
         [rows] = self.run((sql, values or {}))
         return rows
 
 
 class FileConnection(Connection):
-    """Connection to a file, or to memory, that waits for nobody's lock.
+    """Connection to a file or to memory that never waits for a lock.
 
     Raises:
         ConfigurationError: the file cannot be opened, written or understood.
@@ -192,7 +192,7 @@ class FileConnection(Connection):
                 f"This Python has SQLite {sqlite3.sqlite_version}, and a memory file needs 3.35 or "
                 "newer: take a newer Python or system."
             )
-        # never one of the driver's own "file:" URIs
+        # absolute, so that the driver takes no "file:" URI
         place = path if path == MEMORY else str(Path(path).absolute())
         with _driver_errors():
             self._driver = sqlite3.connect(place, timeout=0, isolation_level=None)
@@ -203,7 +203,7 @@ class FileConnection(Connection):
     @override
     def run(self, *statements: Statement) -> Sequence[Sequence[Row]]:
         with _driver_errors():
-            # all rows of each: an open cursor would keep its lock
+            # all rows: an open cursor would hold its lock
             answers = [self._driver.execute(*statement).fetchall() for statement in statements]
         return [[dict(zip(row.keys(), row, strict=True)) for row in rows] for rows in answers]
 
@@ -254,7 +254,7 @@ _DECODERS = {
 
 
 def decoded(row: Row) -> Row:
-    """Return a row as scripts are promised it; a column's name tells the meaning of its text."""
+    """Return a row with decoded values; the name of a column tells its type."""
     return {
         name: value if value is None or name not in _DECODERS else _DECODERS[name](value)
         for name, value in row.items()
@@ -262,10 +262,10 @@ def decoded(row: Row) -> Row:
 
 
 def encoded(value: object) -> Any:
-    """Return a value as the driver keeps it.
+    """Return a value as the driver stores it.
 
     Raises:
-        InvalidInput: text holds what none can, or a mapping or list what JSON cannot.
+        InvalidInput: a text is invalid, or JSON cannot represent a mapping or list.
     """
     match value:
         case str():
@@ -278,10 +278,10 @@ def encoded(value: object) -> Any:
             return np.asarray(value, np.float16).tobytes()
         case list() | tuple():
             elements = cast("Sequence[object]", value)
-            listed = [
+            items = [
                 element.hex() if isinstance(element, bytes) else element for element in elements
             ]
-            return json_text(listed, "The value")
+            return json_text(items, "The value")
         case Mapping():
             return json_text(dict(cast("Mapping[str, object]", value)), "The value")
         case _:
@@ -290,8 +290,8 @@ def encoded(value: object) -> Any:
 
 @dataclass(eq=False)
 class LibSQLSession:
-    """The `Session` of one transaction; nothing in it ever waits, so a script runs on the driver
-    thread in one go.
+    """The `Session` of one transaction. It never waits, so a script runs on the driver's thread
+    without an event loop.
     """
 
     half = np.dtype("<f2")
@@ -311,7 +311,7 @@ class LibSQLSession:
 
 
 def to_statement(query: str, values: Values) -> Statement:
-    """Return a named query with the values that it takes, encoded; scripts may give more."""
+    """Return the text of a named query with its encoded values; other values are left out."""
     text, names = statement(DIALECT, query, values.get("space"))
     return text, {name: encoded(values[name]) for name in names}
 
@@ -326,8 +326,8 @@ _NOTE = (
 
 
 def migrate(connection: Connection) -> None:
-    """Bring the database to the newest schema, in one transaction; who comes second waits for the
-    first one's lock and finds it done.
+    """Bring the database to the newest schema in one transaction; safe if several processes do so
+    at once.
 
     Raises:
         ConfigurationError: a build from before the first release created it.
@@ -345,7 +345,7 @@ def migrate(connection: Connection) -> None:
 
 
 def is_migrated(connection: Connection) -> bool:
-    """Return True if the database was migrated once; in a transaction."""
+    """Return True if the database was ever migrated. Call it in a transaction."""
     return bool(connection.rows(_LEDGER))
 
 

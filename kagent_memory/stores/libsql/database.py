@@ -1,5 +1,5 @@
-"""One file or server, open: transactions on its own thread, patience with others, and a file's log
-erased.
+"""An open file or server: transactions on its own thread, retries while it is locked, and erasure
+of a file's log.
 """
 
 from __future__ import annotations
@@ -57,9 +57,8 @@ class LibSQLStore(Adapter):
     @classmethod
     @override
     async def open(cls, uri: str, **options: Unpack[OpenOptions]) -> Store:
-        """Open or make the file; the options but `cache_mb` and the keys are a server's, and are
-        left aside: a file has one schema and one connection, and waits five seconds for another
-        process's lock.
+        """Open the file or create it. Of the options only `cache_mb` and the keys count: a file has
+        one schema and one connection, and waits five seconds for another process's lock.
         """
         ring = KeyRing.parse(options.get("encryption_keys"))
         return store_in(await LibSQLDatabase.open(uri, ring), options)
@@ -71,7 +70,7 @@ class LibSQLStore(Adapter):
 
 
 class LibSQLDatabase(Database):
-    """The one connection of a store, and the thread that alone uses it. Used from one event loop.
+    """The one connection of a store and its thread. It belongs to one event loop.
 
     Raises (all verbs):
         StoreError: it is closed, or another process held the lock for more than 5 seconds.
@@ -91,10 +90,10 @@ class LibSQLDatabase(Database):
 
     @classmethod
     async def open(cls, uri: str, ring: KeyRing | None = None) -> Self:
-        """Open or make the database and migrate it; safe when several processes do so at once.
+        """Open the database or create it, and migrate it; safe if several processes do so at once.
 
         Raises:
-            ConfigurationError: the URI, the file or its rights do not allow it.
+            ConfigurationError: the URI, the file or its permissions prevent it.
         """
         database = cls(to_place(uri), ring)
         try:
@@ -111,7 +110,7 @@ class LibSQLDatabase(Database):
         async with self._writing if write else nullcontext():
             try:
                 result = await self._patiently(PATIENCE_SECONDS, action)
-            except asyncio.CancelledError:  # what has begun may erase, and nobody waits for it
+            except asyncio.CancelledError:  # a write that goes on may erase
                 self._owes_erasure |= write and self._path is not None
                 raise
         if write and self._owes_erasure:
@@ -120,8 +119,8 @@ class LibSQLDatabase(Database):
 
     @override
     async def erase(self) -> None:
-        """Empty the log, which still holds what was deleted; when another process is reading in
-        it, later. A server's log is its own affair.
+        """Empty the log, which still holds deleted data; later if another process reads it. The log
+        of a server is the server's task.
         """
         if self._path is not None and not await self._empty_log(ERASE_PATIENCE_SECONDS):
             _logger.warning(
@@ -131,7 +130,7 @@ class LibSQLDatabase(Database):
 
     @override
     async def close(self) -> None:
-        """Close the file after the work already handed over. Closing twice is harmless."""
+        """Finish queued work and close the file; closing twice is harmless."""
         if self._closed:
             return
         self._closed = True
@@ -140,18 +139,18 @@ class LibSQLDatabase(Database):
                 await self._empty_log(ERASE_PATIENCE_SECONDS)
         finally:
             ended = self._end()
-        await asyncio.shield(asyncio.wrap_future(ended))  # closed also where nobody waits
+        await asyncio.shield(asyncio.wrap_future(ended))  # even if the caller is cancelled
 
     def _end(self) -> Future[None]:
-        """Shut down: finish queued work, then close the connection, whoever waits no longer."""
+        """Shut down: finish queued work, then close the connection."""
         ended = self._thread.submit(self._opened.close)
         self._thread.shutdown(wait=False)
         return ended
 
     def _connect(self) -> None:
-        self._opened.close()  # of a try before
+        self._opened.close()  # of a former attempt
         self._connection = self._opened.enter_context(closing(connect(self._place)))
-        # a server sets its own, and refuses these
+        # a server refuses these
         for pragma in _PRAGMAS if isinstance(self._place, str) else ():
             self._connection.rows(pragma)
         migrate(self._connection)
@@ -160,10 +159,9 @@ class LibSQLDatabase(Database):
     async def _patiently(self, seconds: float, action: Callable[[], T]) -> T:
         """Run `action` on the thread; retry for `seconds` while another connection holds the lock.
 
-        A caller that is cancelled stops waiting at once: what has begun runs to its end, and what
-        has not never does.
+        A cancelled caller stops waiting at once; an action that has begun runs to its end.
         """
-        with suppress(Busy):  # nearly every action; to set up retrying takes longer than most do
+        with suppress(Busy):  # nearly always; retrying takes time to set up
             return await self._on_thread(action)
         retrying = AsyncRetrying(
             retry=retry_if_exception_type(Busy),
@@ -184,7 +182,7 @@ class LibSQLDatabase(Database):
         """Drive a script to its end on the thread, without an event loop.
 
         Raises:
-            StoreError: the file that it would write to was deleted or replaced meanwhile.
+            StoreError: the file was deleted or replaced, and the script would write.
             RuntimeError: the script waited for something other than its session.
         """
         if write and _identity(self._path) != self._identity:
@@ -202,7 +200,7 @@ class LibSQLDatabase(Database):
             raise RuntimeError("A transaction script waited for something other than its session.")
 
     async def _empty_log(self, patience: float) -> bool:
-        """Return True if the log was emptied; else it is after the next write."""
+        """Empty the log and return True, or leave it to the next write."""
 
         def checkpoint() -> None:
             [done] = self._connection.rows("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -217,7 +215,7 @@ class LibSQLDatabase(Database):
 
 
 def _identity(path: str | None) -> tuple[int, int] | None:
-    """Return what tells a file from another one at the same path; None where there is none."""
+    """Return the device and inode of a file, or None without a file."""
     try:
         status = Path(path).stat() if path else None
     except OSError:

@@ -1,9 +1,8 @@
 """Connections to a libSQL server (Turso, sqld) by the published protocol Hrana over HTTP, version
-2, which all speak. The package `libsql` would hold up the whole process while it waits for one.
+2, which all servers know. The package `libsql` would block the whole process while it waits.
 
-A stream of the protocol is a connection to the database. Here each transaction has a stream of its
-own, which its last request closes, so that none is left idle until the server ends it. BEGIN goes
-along with the first statement.
+A stream of the protocol is a connection to the database. Each transaction has its own stream, which
+its last request closes, so that none stays idle. BEGIN is sent with the first statement.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from ..sql.row_codec import Row
 from .connection import COMMIT, Busy, Connection, Server, Statement, Value, mapped
 
 TIMEOUT = httpx.Timeout(10.0, connect=5.0)  # servers end a transaction after 5 or 10 seconds
-# after a server did not answer in time: who waits behind that call need not wait as long again
+# after a timeout, so that queued calls do not each wait as long
 REST_SECONDS = 1.0
-MAX_MESSAGE = 500  # characters, with the server's words at the end
+MAX_MESSAGE = 500  # characters
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout)
 _AGAIN = (408, 425, 429)
 _DENIED = (401, 403)
@@ -32,8 +31,8 @@ _NOT_OURS = (ValueError, LookupError, TypeError, AttributeError, RecursionError,
 
 
 class ServerConnection(Connection):
-    """Connection to one server, which makes no request before the first statement; all of its
-    statements stand in transactions.
+    """Connection to one server. Every statement belongs to a transaction, whose first statement
+    makes the first request.
     """
 
     def __init__(self, server: Server) -> None:
@@ -41,7 +40,7 @@ class ServerConnection(Connection):
         headers = {"Authorization": f"Bearer {server.token}"} if server.token else {}
         self._client = httpx.Client(timeout=TIMEOUT, headers=headers)
         self._baton: str | None = None
-        self._begin: Sequence[Statement] = ()  # goes along with the next statement
+        self._begin: Sequence[Statement] = ()  # sent with the next statement
         self._resting_until = 0.0
 
     @override
@@ -61,7 +60,7 @@ class ServerConnection(Connection):
 
     @override
     def end(self, sql: str) -> None:
-        if self._baton is not None:  # else nothing was said, or the server has ended it by itself
+        if self._baton is not None:  # else nothing was sent, or the server ended it
             self._request([(sql, {})], {"type": "close"})
 
     @override
@@ -71,18 +70,17 @@ class ServerConnection(Connection):
     def _request(
         self, statements: Sequence[Statement], *last: Mapping[str, str]
     ) -> Sequence[Sequence[Row]]:
-        """Return the answers to statements, each of which runs only when the one before it
-        succeeded.
+        """Run statements in order until one fails; return the rows of each.
 
         Args:
-            statements: with their values.
-            last: what the stream is asked for after them.
+            statements: the statements with their values.
+            last: further requests of the stream.
 
         Raises:
-            Busy: the stream was lost, or the server has no time; nothing was kept.
-            StoreError: the server cannot be reached, or its answer is none. After a lost COMMIT it
-                stays unknown whether it was kept.
-            ConfigurationError: it is not a libSQL server, or does not accept this token.
+            Busy: the stream was lost, or the server is busy; nothing was written.
+            StoreError: the server cannot be reached, or its answer is invalid. After a lost COMMIT
+                it is unknown whether the transaction was written.
+            ConfigurationError: it is not a libSQL server, or refuses this token.
             KagentMemoryError: the database refused a statement.
         """
         if self._baton is None and time.monotonic() < self._resting_until:
@@ -98,11 +96,11 @@ class ServerConnection(Connection):
             raise self._lost(error, commits=statements[0][0] == COMMIT) from error
 
     def _read(self, told: Any, statements: Sequence[Statement]) -> Sequence[Sequence[Row]]:
-        """Return the answers to all statements; go on with the server's baton.
+        """Return the rows of all statements, and store the server's baton.
 
         Raises:
             KagentMemoryError: the database refused one of them.
-            _NOT_OURS: it is no answer to what was asked.
+            _NOT_OURS: the answer does not fit the protocol.
         """
         self._baton = told.get("baton")
         told_url = (told.get("base_url") or self._server.url).rstrip("/")
@@ -117,7 +115,7 @@ class ServerConnection(Connection):
         return [_answer(answer) for answer, _ in answers]
 
     def _lost(self, error: Exception, *, commits: bool) -> KagentMemoryError:
-        """Return our error for a request that failed; its stream is gone, says the protocol."""
+        """Return our error for a failed request, which by the protocol ends the stream."""
         had_stream, self._baton = self._baton is not None, None
         kind: type[KagentMemoryError] = Busy
         advice, cause = "cannot be reached or broke off", str(error) or type(error).__name__
@@ -148,7 +146,7 @@ class ServerConnection(Connection):
         return kind(self._shown(f"The libSQL server {self._server.url} {advice}; {fate} ({cause})"))
 
     def _shown(self, message: str) -> str:
-        """Return a message in one line without the token, and no longer than one reads."""
+        """Return a message in one short line, without the token."""
         shown = message.replace(self._server.token, "***") if self._server.token else message
         return " ".join(shown.split())[:MAX_MESSAGE]
 

@@ -25,8 +25,8 @@ async def forget(session: Transaction, which: Erasure) -> tuple[str, ...]:
     """See `Store.forget`."""
     if not which.dry_run:
         await session.touch(1)
-    chosen = {**asdict(which), "ids": known(which.ids)}
-    erased, bare = await _lineage(session, {*await session.ids("chosen_memories", **chosen)})
+    values = {**asdict(which), "ids": known(which.ids)}
+    erased, bare = await _lineage(session, {*await session.ids("chosen_memories", **values)})
     facts = {id: whole for id, whole in erased.items() if whole.memory.state != "source"}
     sources = {
         (whole.memory.session_id, key)
@@ -37,9 +37,9 @@ async def forget(session: Transaction, which: Erasure) -> tuple[str, ...]:
         event_lists = lists(sources, "session_ids", "event_ids")
         turns = await session.ids("sources_of", ids=[*facts], **event_lists)
         erased |= await session.wholes(turns)
-    gone = tuple(erased)
+    erased_ids = tuple(erased)
     if which.dry_run:
-        return gone
+        return erased_ids
     salt = await session.read_salt()
     tombstones = {("event", event) for event in which.event_ids}
     tombstones |= {stone for whole in erased.values() for stone in tombstones_of(whole, salt)}
@@ -51,10 +51,10 @@ async def forget(session: Transaction, which: Erasure) -> tuple[str, ...]:
         await session.send("insert_tombstones", **values, at=which.now)
     for statement in ("end_decisions", "erase_revisions") if bare else ():
         await session.send(statement, ids=sorted(bare))
-    await erase(session, gone)
-    if which.who is not None and (gone or withdrawn):
-        await add_receipt(session, "forget", gone, who=which.who, now=which.now)
-    return gone
+    await erase(session, erased_ids)
+    if which.who is not None and (erased_ids or withdrawn):
+        await add_receipt(session, "forget", erased_ids, who=which.who, now=which.now)
+    return erased_ids
 
 
 async def evict(
@@ -63,10 +63,10 @@ async def evict(
     """See `MemoryStore.evict`."""
     if not dry_run:
         await session.touch(1)
-    gone = await session.ids("evictable", ids=known(ids), keep=keep, now=now)
+    evicted_ids = await session.ids("evictable", ids=known(ids), keep=keep, now=now)
     if not dry_run:
-        await erase(session, gone)
-    return tuple(gone)
+        await erase(session, evicted_ids)
+    return tuple(evicted_ids)
 
 
 async def erase(session: Transaction, ids: Sequence[str]) -> None:
@@ -99,17 +99,17 @@ async def erase_some(
         The number of deleted memories, and True if the scope is gone.
     """
     await session.touch(1)
-    gone = await session.ids("some_memories", limit=limit)
-    await erase(session, gone)
-    ended = len(gone) < limit
-    if ended:
+    erased_ids = await session.ids("some_memories", limit=limit)
+    await erase(session, erased_ids)
+    is_empty = len(erased_ids) < limit
+    if is_empty:
         await erase_vectors(session, "erase_scope_vectors")
         for part in ("stats", "revisions", "jobs", "events", "tombstones", "index"):
             await session.send(f"erase_scope_{part}")
         await session.send("erase_scope")
-    if who is not None and gone:
-        await add_receipt(session, "forget_tenant", gone, who=who, now=now)
-    return len(gone), ended
+    if who is not None and erased_ids:
+        await add_receipt(session, "forget_tenant", erased_ids, who=who, now=now)
+    return len(erased_ids), is_empty
 
 
 async def _lineage(session: Transaction, ids: Set[str]) -> tuple[dict[str, Whole], Set[str]]:
@@ -121,19 +121,19 @@ async def _lineage(session: Transaction, ids: Set[str]) -> tuple[dict[str, Whole
         into it.
     """
     memories: dict[str, Whole] = {}
-    doomed, expanded, frontier, visited = {*ids}, set[str](), {*ids}, set[str]()
-    while frontier or doomed - expanded:
+    lineage, expanded, frontier, visited = {*ids}, set[str](), {*ids}, set[str]()
+    while frontier or lineage - expanded:
         batch = await session.wholes(frontier)
         memories |= batch
         visited |= frontier
         merged = {id for whole in batch.values() for id in _holders(whole, "merge")}
         replaced = {id for whole in batch.values() for id in _holders(whole, "supersede")}
-        replacements = {batch[id].memory.superseded_by for id in batch.keys() & doomed}
-        kin = await session.ids("kin", ids=[*doomed - expanded], holders=[*merged | replaced])
-        expanded |= doomed
-        doomed |= {*kin, *merged & replacements}
+        replacements = {batch[id].memory.superseded_by for id in batch.keys() & lineage}
+        kin = await session.ids("kin", ids=[*lineage - expanded], holders=[*merged | replaced])
+        expanded |= lineage
+        lineage |= {*kin, *merged & replacements}
         frontier = {*kin, *merged} - visited
-    erased = {id: memories[id] for id in memories if id in doomed}
+    erased = {id: memories[id] for id in memories if id in lineage}
     return erased, memories.keys() - erased.keys()
 
 

@@ -41,14 +41,14 @@ async def prune(
     if not dry_run:
         await session.send("advance_version", step=1)
     expired = await session.rows("expired_memories", now=now, popular_after=popular_after)
-    doomed = [row["id"] for row in expired if not row["lives"]]
-    popular = [row["id"] for row in expired if row["lives"]]
+    unused_ids = [row["id"] for row in expired if not row["lives"]]
+    popular_ids = [row["id"] for row in expired if row["lives"]]
     if not dry_run:
-        await erase(session, doomed)  # first, since memories are locked before counters
-        for statement in ("extend_memories", "reset_delivered") if popular else ():
-            await session.send(statement, ids=popular, now=now)
-    gone = tuple(Gone(session.scope, id, "expired") for id in doomed)
-    return Pruned(deleted=len(doomed), extended=len(popular), gone=gone)
+        await erase(session, unused_ids)  # first, since memories are locked before counters
+        for statement in ("extend_memories", "reset_delivered") if popular_ids else ():
+            await session.send(statement, ids=popular_ids, now=now)
+    deleted = tuple(Gone(session.scope, id, "expired") for id in unused_ids)
+    return Pruned(deleted=len(unused_ids), extended=len(popular_ids), gone=deleted)
 
 
 # -- encrypting anew ----------------------------------------------------------------------------
@@ -68,8 +68,8 @@ async def rotate(database: Database, *, dry_run: bool) -> Rotated:
     async for page in pages(database, "next_scopes", header=ring.header):
         for scope in (to_scope(row) for row in page if row["stale"]):
             scopes += 1
-            while not dry_run and (done := await run(database, reseal, scope, write=True)):
-                rows += done
+            while not dry_run and (count := await run(database, reseal, scope, write=True)):
+                rows += count
     if rows:  # the log must not keep the plain texts
         await database.erase()
     return Rotated(key=ring.current, scopes=scopes, rows=rows)
@@ -85,8 +85,8 @@ async def _reseal(session: Transaction, header: bytes) -> int:
     codec = session.codec
     [row] = await session.rows("scope_row")
     salt, stored = codec.salt(row), bytes(row["salt"])
-    done = int(not stored.startswith(header))
-    if done:
+    count = int(not stored.startswith(header))
+    if count:
         # With a plain salt the content hashes are plain, too; the sealed salt keys them.
         plain = await session.rows("content_hashes") if salt == stored else ()
         await session.send("replace_salt", salt=codec.sealed_salt(salt))
@@ -97,10 +97,10 @@ async def _reseal(session: Transaction, header: bytes) -> int:
     for stale, write, resealed in TABLES:
         rows = await session.rows(stale, header=header, limit=ROWS_AT_ONCE)
         await session.run_many(write, [resealed(codec, row) for row in rows])
-        done += len(rows)
-    if done:  # a search packs a new index
+        count += len(rows)
+    if count:  # a search packs a new index
         await session.send("erase_scope_index")
-    return done
+    return count
 
 
 TABLES: Sequence[tuple[str, str, Callable[[RowCodec, Row], Mapping[str, Any]]]] = (

@@ -118,27 +118,27 @@ class SqlMemoryStore(Part, MemoryStore):
         *,
         dry_run: bool,
     ) -> tuple[str, ...]:
-        gone = await run(self.database, script, scope, write=not dry_run)
+        erased_ids = await run(self.database, script, scope, write=not dry_run)
         if not dry_run:
             await self.database.erase()  # first: a cancelled caller may not skip it
-            await self.indexes.discard(scope, gone)
-        return gone
+            await self.indexes.discard(scope, erased_ids)
+        return erased_ids
 
     @override
     async def restore(
         self, scope: Scope, memories: Sequence[Whole], *, dry_run: bool = False, now: datetime
     ) -> Sequence[Restored]:
-        added = Batch(changes=[Change(kind="add", memory=whole.memory) for whole in memories])
-        texts = (await _prepared(added, None)).texts
+        batch = Batch(changes=[Change(kind="add", memory=whole.memory) for whole in memories])
+        texts = (await _prepared(batch, None)).texts
         numbers = {number for whole in memories for number in whole.vectors}
         widths = {number: await self.spaces.dimensions_of(number) for number in numbers}
-        fitting = [
+        checked = [
             replace(
                 whole, vectors={n: checked_vector(v, widths[n]) for n, v in whole.vectors.items()}
             )
             for whole in memories
         ]
-        script = partial(write_queries.restore, memories=fitting, texts=texts, dry_run=dry_run)
+        script = partial(write_queries.restore, memories=checked, texts=texts, dry_run=dry_run)
         return await run(self.database, script, scope, write=not dry_run)
 
     @override
@@ -189,8 +189,8 @@ class SqlMemoryStore(Part, MemoryStore):
 
     @override
     async def kept(self, scope: Scope, filter: Filter) -> Sequence[str]:
-        every = filter if filter.superseded else replace(filter, superseded=True)
-        return sorted(await self.index_reads.passing(scope, every, now=EARLIEST))
+        any_state = filter if filter.superseded else replace(filter, superseded=True)
+        return sorted(await self.index_reads.passing(scope, any_state, now=EARLIEST))
 
     @override
     @reading
@@ -282,15 +282,15 @@ class SqlMemoryStore(Part, MemoryStore):
         self, tenant: str, *, limit: int, who: str | None = None, now: datetime
     ) -> ForgottenTenant:
         tokens, rows = await self._leave(tenant)
-        erased, left = ForgottenTenant(tokens=tokens, done=not rows), max(limit, 1)
+        erased, remaining = ForgottenTenant(tokens=tokens, done=not rows), max(limit, 1)
         for scope in map(to_scope, rows):
-            most = min(left, forgetting.ERASED_AT_ONCE)
-            script = partial(forgetting.erase_some, limit=most, who=who, now=now)
-            count, ended = await run(self.database, script, scope, write=True)
+            at_most = min(remaining, forgetting.ERASED_AT_ONCE)
+            script = partial(forgetting.erase_some, limit=at_most, who=who, now=now)
+            count, is_empty = await run(self.database, script, scope, write=True)
             self.indexes.drop(scope)
-            erased += ForgottenTenant(scopes=int(ended), memories=count, done=False)
-            left -= max(count, 1)
-            if left <= 0:
+            erased += ForgottenTenant(scopes=int(is_empty), memories=count, done=False)
+            remaining -= max(count, 1)
+            if remaining <= 0:
                 break
         if rows or tokens:
             await self.database.erase()

@@ -62,14 +62,14 @@ async def withdraw(
         The ids of the events in the deleted jobs.
     """
     jobs = {row["id"]: session.codec.job(row) for row in await session.rows("scope_jobs")}
-    gone = [id for id, job in jobs.items() if everything or job.session_id == session_id]
-    withdrawn = frozenset(event for id in gone for event in event_ids_in(jobs.pop(id).payload))
-    if gone:
-        await session.send("withdraw_jobs", ids=gone)
+    job_ids = [id for id, job in jobs.items() if everything or job.session_id == session_id]
+    withdrawn = frozenset(event for id in job_ids for event in event_ids_in(jobs.pop(id).payload))
+    if job_ids:
+        await session.send("withdraw_jobs", ids=job_ids)
     for job in jobs.values():
-        left = without_events(job.payload, events | withdrawn)
-        if left is not job.payload:
-            values = session.codec.job_values(replace(job, payload=left))
+        payload = without_events(job.payload, events | withdrawn)
+        if payload is not job.payload:
+            values = session.codec.job_values(replace(job, payload=payload))
             await session.send("replace_payload", **values)
     return withdrawn
 
