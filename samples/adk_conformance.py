@@ -1,6 +1,6 @@
-"""What an agent may expect of any memory service of ADK, as a pytest suite to copy.
+"""Test any memory service of ADK: a pytest suite to copy.
 
-Put this file beside your tests, and say there how to open your service with nothing in it:
+Put this file beside your tests, and add a class that opens your service without memories:
 
     from adk_conformance import AdkMemoryConformance
 
@@ -45,7 +45,7 @@ QUERIES = (
 
 
 def event(text: str | None, *, author: str = "user") -> Event:
-    """Return an event in which somebody says this; None: nothing."""
+    """Return an event in which the author says a text; None: an event without text."""
     parts = [types.Part(text=text)] if text is not None else []
     content = types.Content(role="user", parts=parts)
     id, at = uuid.uuid4().hex, SAID_AT.timestamp()
@@ -58,7 +58,7 @@ def session(*events: Event, id: str = "") -> Session:
 
 
 def texts(memories: Sequence[MemoryEntry]) -> list[str]:
-    """Return what entries say."""
+    """Return the texts of entries."""
     return [" ".join(part.text or "" for part in entry.content.parts or ()) for entry in memories]
 
 
@@ -72,7 +72,7 @@ class AdkMemoryConformance:
         """Return a service without memories."""
 
     async def settle(self, service: BaseMemoryService) -> None:
-        """Wait until what was handed over can be found."""
+        """Wait until accepted events can be found."""
 
     async def close_service(self, service: BaseMemoryService) -> None:
         """Close the service after a test."""
@@ -87,7 +87,7 @@ class AdkMemoryConformance:
     async def entries(
         self, service: BaseMemoryService, query: str, *, user: str = USER, app: str = APP
     ) -> list[MemoryEntry]:
-        """Return what a search finds, once everything has settled."""
+        """Return the entries that a search finds, once everything has settled."""
         await self.settle(service)
         return (await service.search_memory(app_name=app, user_id=user, query=query)).memories
 
@@ -97,7 +97,7 @@ class AdkMemoryConformance:
         assert len(await self.entries(service, "boat in Oslo")) == 1
 
     async def test_what_was_said_is_found(self, service: BaseMemoryService) -> None:
-        """With who said it and when; and where nothing was said, nothing is found."""
+        """A turn is found with its author and time, and nothing before it was saved."""
         assert await self.entries(service, "spare key") == []
         await service.add_session_to_memory(session(event(KEY), event("Noted.", author="a")))
         [entry] = [
@@ -109,14 +109,14 @@ class AdkMemoryConformance:
         assert (at if at.tzinfo else at.astimezone()) == SAID_AT
 
     async def test_users_and_apps_are_kept_apart(self, service: BaseMemoryService) -> None:
-        """Nobody finds what is another's."""
+        """A search finds only the memories of its user and app."""
         await service.add_session_to_memory(session(event(KEY)))
         for user, app in (("grace", APP), (USER, "other"), ("ad", f"{APP}a")):
             assert await self.entries(service, "spare key", user=user, app=app) == []
         assert len(await self.entries(service, "spare key")) == 1
 
     async def test_nobody_deletes_what_is_anothers(self, service: BaseMemoryService) -> None:
-        """By its id neither; a refusal is as good as doing nothing."""
+        """The id of another user's memory deletes nothing; an error is allowed."""
         await service.add_session_to_memory(session(event(KEY)))
         [entry] = await self.entries(service, "spare key")
         try:
@@ -144,7 +144,7 @@ class AdkMemoryConformance:
     async def test_single_events_do_not_replace_their_session(
         self, service: BaseMemoryService
     ) -> None:
-        """They are added to it, each once."""
+        """Single events are added to their session, each once."""
         await service.add_session_to_memory(session(event(KEY), id="s"))
         later = event(BOAT)
         for _ in range(2):
@@ -154,7 +154,7 @@ class AdkMemoryConformance:
         await self.assert_each_is_found_once(service)
 
     async def test_events_without_words_do_no_harm(self, service: BaseMemoryService) -> None:
-        """And any query is answered."""
+        """Events without text are accepted, and any query is answered."""
         empty = Event(id="e", invocation_id="i", author="user")
         await service.add_session_to_memory(session(event(None), empty, event(""), event(KEY)))
         assert len(await self.entries(service, "spare key")) == 1
@@ -164,13 +164,13 @@ class AdkMemoryConformance:
     async def test_text_of_any_language_comes_back_as_it_was(
         self, service: BaseMemoryService
     ) -> None:
-        """With its quotes, braces, tags and line ends."""
+        """Text comes back unchanged, with quotes, braces, tags and line ends."""
         text = 'Zoë said "naïve": 猫が好きです 👩‍🚀\n<b>&amp;</b> {braces}'
         await service.add_session_to_memory(session(event(text)))
         assert texts(await self.entries(service, "Zoë")) == [text]
 
     async def test_memories_can_be_added_one_by_one(self, service: BaseMemoryService) -> None:
-        """With metadata of their own."""
+        """A memory comes back with its own metadata."""
         content = types.Content(role="user", parts=[types.Part(text=KEY)])
         entry = MemoryEntry(content=content, author="user", custom_metadata={"from": "a form"})
         await service.add_memory(app_name=APP, user_id=USER, memories=[entry])
@@ -178,19 +178,19 @@ class AdkMemoryConformance:
         assert (texts([answer]), answer.custom_metadata.get("from")) == ([KEY], "a form")
 
     async def test_what_was_deleted_does_not_come_back(self, service: BaseMemoryService) -> None:
-        """Neither at once nor when its session is added again; the rest stays."""
-        said = session(event(KEY), event(BOAT))
-        await service.add_session_to_memory(said)
+        """A deleted memory stays away, even if its session is added again; the others stay."""
+        chat = session(event(KEY), event(BOAT))
+        await service.add_session_to_memory(chat)
         [entry] = await self.entries(service, "spare key")
         await service.delete_memory(app_name=APP, user_id=USER, memory_id=entry.id)
-        await service.add_session_to_memory(said)
+        await service.add_session_to_memory(chat)
         assert await self.entries(service, "spare key") == []
         assert len(await self.entries(service, "boat in Oslo")) == 1
 
     async def test_many_at_once_are_all_kept(self, service: BaseMemoryService) -> None:
-        """Twenty sessions that are added at the same time."""
-        said = [session(event(f"Locker{number} is green")) for number in range(20)]
-        await asyncio.gather(*map(service.add_session_to_memory, said))
+        """Twenty sessions that are added at the same time are all found."""
+        sessions = [session(event(f"Locker{number} is green")) for number in range(20)]
+        await asyncio.gather(*map(service.add_session_to_memory, sessions))
         for number in range(20):
             entries = texts(await self.entries(service, f"Locker{number}"))
             assert any(f"Locker{number} " in text for text in entries)

@@ -1,6 +1,6 @@
 """Give memory to an agent used as a tool.
 
-ADK gives such an agent a throw-away memory service; `memory_service=` passes the real one.
+ADK gives such an agent a temporary memory service; `memory_service=` passes the real one.
 """
 
 import asyncio

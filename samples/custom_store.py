@@ -37,7 +37,7 @@ from kagent_memory.stores.values import (
 
 
 @dataclass
-class Kept:
+class ScopeData:
     """The contents of one scope."""
 
     scope: Scope
@@ -50,17 +50,17 @@ class Kept:
 
     @property
     def memories(self) -> list[Memory]:
-        return [one.memory for one in self.whole.values()]
+        return [whole.memory for whole in self.whole.values()]
 
     def put(self, memories: Iterable[Memory]) -> None:
-        self.whole |= {one.id: replace(self.whole[one.id], memory=one) for one in memories}
+        self.whole |= {row.id: replace(self.whole[row.id], memory=row) for row in memories}
 
     def erase(self, ids: Sequence[str]) -> None:
-        groups = {one.group for id in ids for one in self.whole.pop(id).revisions} - {None}
+        groups = {row.group for id in ids for row in self.whole.pop(id).revisions} - {None}
         self.vectors = {id: rows for id, rows in self.vectors.items() if id in self.whole}
-        for id, whole in self.whole.items():  # a decision that is gone in part cannot be undone
-            now = (replace(one, final=one.final or one.group in groups) for one in whole.revisions)
-            self.whole[id] = replace(whole, revisions=tuple(now))
+        for id, whole in self.whole.items():  # a decision that is erased in part cannot be undone
+            rows = (replace(row, final=row.final or row.group in groups) for row in whole.revisions)
+            self.whole[id] = replace(whole, revisions=tuple(rows))
         self.counts["version"] += 1
 
 
@@ -69,7 +69,7 @@ class DictStore(MemoryStore, EmbeddingSpaces):
 
     def __init__(self) -> None:
         self.spaces, self.is_closed = self, False
-        self._scopes: dict[bytes, Kept] = {}
+        self._scopes: dict[bytes, ScopeData] = {}
         self._spaces: dict[tuple[str, int], EmbeddingSpace] = {}
 
     async def close(self) -> None:
@@ -86,92 +86,93 @@ class DictStore(MemoryStore, EmbeddingSpaces):
         space = EmbeddingSpace(number=number, name=name, dimensions=dimensions, probe=probe)
         return self._spaces.setdefault((name, dimensions), space)
 
-    async def _kept(self, scope: Scope) -> Kept:
+    async def _data(self, scope: Scope) -> ScopeData:
         await self.all()
-        return self._scopes.setdefault(scope.id, Kept(scope))
+        return self._scopes.setdefault(scope.id, ScopeData(scope))
 
     async def apply(self, scope: Scope, batch: Batch, *, now: datetime) -> Applied:
-        kept = await self._kept(scope)
+        data = await self._data(scope)
         space = batch.space_number
         batch = checked(batch, None if space is None else await self.dimensions_of(space))
         events = {pair for pair in batch.taken if pair[1] != SESSION_END}
-        if batch.expected_version not in (None, kept.counts["version"]) or events & kept.taken:
+        if batch.expected_version not in (None, data.counts["version"]) or events & data.taken:
             raise Conflict("The scope was written to meanwhile; read it again and retry.")
-        stored = {one.id: one for one in kept.memories}
-        places = sorted((one.session_id or "", one.position or 0) for one in kept.memories)
-        plan = Plan(batch, stored, stones=kept.tombstones, salt=kept.salt, now=now,
-            positions={session_id: place + 1 for session_id, place in places})  # fmt: skip
+        stored = {memory.id: memory for memory in data.memories}
+        positions = sorted((row.session_id or "", row.position or 0) for row in data.memories)
+        plan = Plan(batch, stored, stones=data.tombstones, salt=data.salt, now=now,
+            positions={session_id: position + 1 for session_id, position in positions})  # fmt: skip
         # from here on nothing can fail
-        kept.vectors = {id: row for id, row in kept.vectors.items() if id not in plan.reworded}
+        data.vectors = {id: row for id, row in data.vectors.items() if id not in plan.reworded}
         for id, memory in plan.standing.items():  # as a copy in UTC
-            former = kept.whole.get(id, Whole(memory))
+            former = data.whole.get(id, Whole(memory))
             copy = codec.from_snapshot(codec.to_snapshot(memory))
-            revisions = (*former.revisions, *(one for one in plan.revisions if one.memory_id == id))
-            kept.whole[id] = Whole(replace(copy, usage=former.memory.usage), revisions)
+            revisions = (*former.revisions, *(row for row in plan.revisions if row.memory_id == id))
+            data.whole[id] = Whole(replace(copy, usage=former.memory.usage), revisions)
         for id, vector in plan.vectors.items():
-            kept.vectors.setdefault(id, {})[batch.space_number or 0] = vector
-        kept.taken -= {(session_id, SESSION_END) for session_id, _ in events}
-        kept.taken |= {*batch.taken}
-        moved = bool(batch.changes or batch.taken or batch.reinforced)
-        kept.counts.update(calls=batch.calls, tokens=batch.tokens, version=moved)
+            data.vectors.setdefault(id, {})[batch.space_number or 0] = vector
+        data.taken -= {(session_id, SESSION_END) for session_id, _ in events}
+        data.taken |= {*batch.taken}
+        is_change = bool(batch.changes or batch.taken or batch.reinforced)
+        data.counts.update(calls=batch.calls, tokens=batch.tokens, version=is_change)
         return plan.ids
 
-    async def forget(self, scope: Scope, which: Erasure) -> tuple[str, ...]:
-        kept, session, every = await self._kept(scope), which.session_id, which.everything
-        ids = [one.id for one in kept.memories if session and one.session_id == session]
-        gone = decisions.lineage_of(kept.whole, kept.whole if every else [*ids, *which.ids])
-        if not which.dry_run:
-            stones = (decisions.tombstones_of(kept.whole[id], kept.salt) for id in gone)
-            kept.tombstones.update({("event", event) for event in which.event_ids}, *stones)
-            kept.erase(sorted(gone))
-        return tuple(sorted(gone))
+    async def forget(self, scope: Scope, erasure: Erasure) -> tuple[str, ...]:
+        data, session = await self._data(scope), erasure.session_id
+        ids = [memory.id for memory in data.memories if session and memory.session_id == session]
+        roots = data.whole if erasure.everything else [*ids, *erasure.ids]
+        erased = decisions.lineage_of(data.whole, roots)
+        if not erasure.dry_run:
+            stones = (decisions.tombstones_of(data.whole[id], data.salt) for id in erased)
+            data.tombstones.update({("event", event) for event in erasure.event_ids}, *stones)
+            data.erase(sorted(erased))
+        return tuple(sorted(erased))
 
     async def count(self, deliveries: Sequence[Delivery]) -> None:
-        for one in deliveries:
-            kept = await self._kept(one.scope)
-            kept.put(replace(memory, usage=one.added_to(memory)) for memory in kept.memories)
+        for delivery in deliveries:
+            data = await self._data(delivery.scope)
+            data.put(replace(memory, usage=delivery.added_to(memory)) for memory in data.memories)
 
     async def prune(self, *, now: datetime, popular_after: int, dry_run: bool = False) -> Pruned:
         await self.all()
         pruned = Pruned()
-        for kept in self._scopes.values():
-            due = [one for one in kept.memories if not is_visible(one, now, superseded=True)]
-            doomed = [one.id for one in due if one.usage.delivered < popular_after]
-            popular = [codec.renewed(one, now) for one in due if one.id not in doomed]
-            gone = tuple(Gone(kept.scope, id, "expired") for id in doomed)
-            pruned += Pruned(deleted=len(doomed), extended=len(popular), gone=gone)
+        for data in self._scopes.values():
+            due = [row for row in data.memories if not is_visible(row, now, superseded=True)]
+            unused = [row.id for row in due if row.usage.delivered < popular_after]
+            popular = [codec.renewed(row, now) for row in due if row.id not in unused]
+            gone = tuple(Gone(data.scope, id, "expired") for id in unused)
+            pruned += Pruned(deleted=len(unused), extended=len(popular), gone=gone)
             if due and not dry_run:
-                kept.put(replace(one, usage=replace(one.usage, delivered=0)) for one in popular)
-                kept.erase(doomed)
+                data.put(replace(row, usage=replace(row.usage, delivered=0)) for row in popular)
+                data.erase(unused)
         return pruned
 
     async def whole(self, scope: Scope, ids: Sequence[str] | None = None) -> Sequence[Whole]:
-        found = (await self._kept(scope)).whole
-        return [found[id] for id in sorted(found if ids is None else {*ids} & {*found})]
+        whole = (await self._data(scope)).whole
+        return [whole[id] for id in sorted(whole if ids is None else {*ids} & {*whole})]
 
     async def vectors(
         self, scope: Scope, space_number: int, ids: Sequence[str]
     ) -> dict[str, np.ndarray]:
         await self.dimensions_of(space_number)
-        rows = (await self._kept(scope)).vectors
+        rows = (await self._data(scope)).vectors
         return {id: rows[id][space_number] for id in ids if space_number in rows.get(id, {})}
 
     async def taken(
         self, scope: Scope, session_id: str, event_ids: Sequence[str]
     ) -> frozenset[str]:
-        kept = await self._kept(scope)
-        held = {key for kind, key in kept.tombstones if kind == "event"}
-        return frozenset(e for e in event_ids if e in held or (session_id, e) in kept.taken)
+        data = await self._data(scope)
+        blocked = {key for kind, key in data.tombstones if kind == "event"}
+        return frozenset(id for id in event_ids if id in blocked or (session_id, id) in data.taken)
 
     async def stats(self, scope: Scope, *, now: datetime, popular_after: int = 10) -> ScopeStats:
-        kept = await self._kept(scope)
-        counted = decisions.stats_of(kept.memories, now=now, popular_after=popular_after)
-        return replace(counted, **kept.counts)
+        data = await self._data(scope)
+        stats = decisions.stats_of(data.memories, now=now, popular_after=popular_after)
+        return replace(stats, **data.counts)
 
-    async def scopes(self, **which: Any) -> Sequence[Scope]:
+    async def scopes(self, **query: Any) -> Sequence[Scope]:
         await self.all()
-        held = [one.scope for one in self._scopes.values() if one.whole]
-        return decisions.in_order(held, **which)
+        scopes = [data.scope for data in self._scopes.values() if data.whole]
+        return decisions.in_order(scopes, **query)
 
 
 class DictAdapter(Adapter):

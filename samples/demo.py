@@ -34,7 +34,7 @@ ASK = (
 
 
 def assistant(model: str) -> App:
-    """Return an app whose agent saves what it should and loads what it is asked."""
+    """Return an app whose agent saves what the user asks it to remember, and answers questions."""
     llm = model or RehearsedModel()
     if model and not model.startswith("gemini-"):
         from google.adk.models.lite_llm import LiteLlm
@@ -49,20 +49,20 @@ def assistant(model: str) -> App:
 async def talk(number: int, uri: str, model: str) -> None:
     """Have one conversation, print it, and wait until its session is remembered."""
     async with KagentMemoryService(uri, llm=None if model else False) as service:
-        # open the store before the first turn, which waits for memory only so long
+        # open the store before the first turn, whose wait for memory is limited
         await service.memories.stats(service.scope(APP, USER))
         chat = Chat(assistant(model), service, user=USER)
-        said = []
+        lines = []
         for text in LEARN if number == 1 else ASK:
-            said.append(f"   you:       {text}")
+            lines.append(f"   you:       {text}")
             for event in await chat.say(text):
                 for part in (event.content.parts if event.content else None) or []:
                     if call := part.function_call:
-                        said.append(f"   tool:      {call.name}({json.dumps(call.args)})")
+                        lines.append(f"   tool:      {call.name}({json.dumps(call.args)})")
                     if part.text:
-                        said.append(f"   assistant: {part.text.strip()}")
+                        lines.append(f"   assistant: {part.text.strip()}")
         session = await chat.session()
-        print(f"-- process {number}, session {session.id[:8]}", *said, sep="\n", flush=True)
+        print(f"-- process {number}, session {session.id[:8]}", *lines, sep="\n", flush=True)
         await service.end_session(session)
         await service.drain()
         if number == 2:
@@ -70,7 +70,7 @@ async def talk(number: int, uri: str, model: str) -> None:
 
 
 async def use_verbs(service: KagentMemoryService, session: Session) -> None:
-    """Recall and forget without an agent; show that what was forgotten stays gone."""
+    """Recall and forget without an agent; show that a forgotten memory stays away."""
     print("-- process 2, by the verbs")
     memories, scope = service.memories, service.scope(APP, USER)
     for hit in await memories.recall(scope, ASK[0], limit=1):
@@ -81,10 +81,10 @@ async def use_verbs(service: KagentMemoryService, session: Session) -> None:
         await memories.forget(scope, [hit.memory.id], who=USER)
         await service.add_session_to_memory(session)
         await service.drain()
-        back = [other.memory.content for other in await memories.recall(scope, party)]
+        contents = [other.memory.content for other in await memories.recall(scope, party)]
         print(
             f'   forget:    "{content}"; its session, saved again, brought back '
-            f"{back.count(content)}"
+            f"{contents.count(content)}"
         )
     for receipt in await memories.receipts():
         at = receipt.at.isoformat(timespec="minutes")
@@ -109,7 +109,7 @@ def main() -> None:
     uri = f"libsql:///{folder}/memory.db" if is_file else f"pgserver:///{folder}/postgres"
     print(f"Two processes, one memory: {uri}\n", flush=True)
     for number in (1, 2):
-        # nothing of one process reaches the next but what is stored
+        # only the store passes anything from one process to the next
         process = get_context("spawn").Process(target=run, args=(number, uri, options.model))
         process.start()
         process.join()

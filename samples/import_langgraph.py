@@ -46,18 +46,18 @@ def understand(namespace: str, row: Mapping[str, Any]) -> ForeignMemory | None:
         name not in (part, *PLACEHOLDERS) for name, part in zip(pattern, parts, strict=True)
     ):
         return None
-    named = dict(zip(pattern, parts, strict=True))
+    names = dict(zip(pattern, parts, strict=True))
     text, rest = text_and_rest(row["value"])
     return ForeignMemory(
         key=(row["prefix"], row["key"]),
         content=text,
-        app=named.get("{app}"),
-        user=named.get("{user}"),
+        app=names.get("{app}"),
+        user=names.get("{user}"),
         created_at=row["created_at"],
         updated_at=row["updated_at"],
         expires_at=datetime.fromisoformat(row["expires_at"]) if row["expires_at"] else None,
         fields={
-            "session_id": named.get("{session}"),
+            "session_id": names.get("{session}"),
             "metadata": {**rest, "namespace": row["prefix"], "key": row["key"]},
         },
     )

@@ -58,10 +58,10 @@ async def main() -> None:
                 if part.text:
                     print(f"{event.author}: {part.text}")
         await memory.drain()
-        found = await memory.search_memory(
+        response = await memory.search_memory(
             app_name="plugin", user_id="ada", query="Where do invoices go?"
         )
-        for entry in found.memories:
+        for entry in response.memories:
             print(entry.author, "said:", (entry.content.parts or [types.Part(text="")])[0].text)
 
 

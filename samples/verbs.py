@@ -30,11 +30,11 @@ from kagent_memory import (
 def blocking(memory: KagentMemoryService, scope: Scope) -> list[str]:
     """Call verbs from a thread without an event loop."""
     [id] = memory.sync.add(scope, [Fact("Ada rows at dawn.", tags=("sport",))])
-    found = assert_type(
+    recall = assert_type(
         memory.sync.recall(scope, "rowing", limit=3, filter=Filter(tags=("sport",))), Recall
     )
-    one = assert_type(memory.sync.get(scope, id), Memory)
-    return [hit.memory.content for hit in found if assert_type(hit, Hit).memory.id == one.id]
+    stored = assert_type(memory.sync.get(scope, id), Memory)
+    return [hit.memory.content for hit in recall if assert_type(hit, Hit).memory.id == stored.id]
 
 
 async def awaited(memories: Memories, scope: Scope) -> list[str]:

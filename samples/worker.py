@@ -15,8 +15,8 @@ async def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         uri = f"libsql:///{Path(folder)}/memory.db"
         async with await Memories.open(uri, worker=False) as memories:
-            said = [Message(text="The staging cluster is called heron.", event_id="e1")]
-            job = await memories.remember(SCOPE, said, "session-1")
+            messages = [Message(text="The staging cluster is called heron.", event_id="e1")]
+            job = await memories.remember(SCOPE, messages, "session-1")
             print(
                 "queued:",
                 job is not None,
@@ -35,8 +35,8 @@ async def main() -> None:
             ]
             await asyncio.to_thread(subprocess.run, worker, check=True)
 
-            found = await memories.recall(SCOPE, "What is staging called?")
-            print("ingested:", found[0].memory.content)
+            hits = await memories.recall(SCOPE, "What is staging called?")
+            print("ingested:", hits[0].memory.content)
 
 
 if __name__ == "__main__":

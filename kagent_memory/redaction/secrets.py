@@ -150,12 +150,14 @@ _ISSUED = re.compile(
 def spans(text: str) -> Iterator[Span]:
     """Yield the spans of named secrets and card numbers, in no order; they may overlap."""
     yield from cards(text)
-    # the only capital whose lower case is longer: positions must stay the same
+    # the only capital whose lower case is longer, which would shift positions
     low = text.replace("İ", "I").lower()
     for shape in _SHAPES:
-        read = low if shape.any_case else text
+        haystack = low if shape.any_case else text
         for match in (
-            shape.pattern.finditer(read) if any(word in read for word in shape.holds) else ()
+            shape.pattern.finditer(haystack)
+            if any(word in haystack for word in shape.holds)
+            else ()
         ):
             start, end = match.span(match.lastgroup or 0)
             is_said = shape.made and (
@@ -184,25 +186,25 @@ def _assigned(text: str, low: str) -> Iterator[Span]:
             if value.re is _BARE:
                 end = start + len(text[start:end].rstrip(".,)]}"))
                 dash = name["sign"][0] in "–—"
-                alone = not dash and _ALONE.match(text, end)
+                is_alone = not dash and _ALONE.match(text, end)
                 if (
                     (dash or name["sign"] in ":：")
                     and not _looks_made(text[start:end])
-                    and not alone
+                    and not is_alone
                 ):
                     continue
             if low.startswith("pwd", name.start()) and _PATH.match(text, start):
                 continue
-            said = text[start:end]
-            is_long = len(said) >= _MIN_CHARS.get(kind, 3) and (
-                kind != "token" or len(said) >= 20 or _looks_made(said)
+            secret = text[start:end]
+            is_long = len(secret) >= _MIN_CHARS.get(kind, 3) and (
+                kind != "token" or len(secret) >= 20 or _looks_made(secret)
             )
             # prose in a script in which nobody types a password
-            is_prose = _PROSE.match(said) and not any(
-                letter.isascii() and letter.isalnum() for letter in said
+            is_prose = _PROSE.match(secret) and not any(
+                letter.isascii() and letter.isalnum() for letter in secret
             )
             is_none = (
-                is_prose or _PLACEHOLDER.match(said) or _is_count(low, name.start(), text, start)
+                is_prose or _PLACEHOLDER.match(secret) or _is_count(low, name.start(), text, start)
             )
             if is_long and not is_none:
                 yield start, end, kind
