@@ -70,7 +70,7 @@ def mask_recalled(messages: Sequence[Message], memories: Iterable[Memory] = ()) 
     statements = Statements()
     for memory in memories:
         statements.add_memory(memory)
-    for recalled in dict.fromkeys(text for message in messages for text in message.recalled):
+    for recalled in chain.from_iterable(message.recalled for message in messages):
         statements.add(recalled)
     left: list[Message] = []
     for message in messages:
@@ -124,10 +124,19 @@ class Statements:
 
         In scripts without spaces terms are parts of words, and one in four may differ.
         """
+        # most sentences hold a new word; a label may hold any
+        words = () if "[" in piece else piece.split()
+        if any(
+            term not in self._by_term
+            and term not in self._days
+            and term < _FIRST_UNSPACED
+            and not _is_minor(term)
+            for word in words
+            for term in _word(word, True)
+        ):
+            return False
         terms, apart = _sentence(piece)
         parts = {term for term in terms if term >= _FIRST_UNSPACED}
-        if any(term not in self._by_term for term in terms - self._days - parts):
-            return False
         # "You like tea." echoes only a sentence that says no more; a bare word such as "Dr." none
         is_bare = len(terms) == 1 and (terms not in self._beside or len(piece.split()) == 1)
         stated = terms - (apart & self._by_term.keys()) or terms  # without the addressee's name
@@ -159,12 +168,13 @@ class Statements:
 
 
 @lru_cache(maxsize=1 << 15)
-def _word(chunk: str, is_first: bool) -> tuple[str, ...]:
+def _word(chunk: str, is_plain: bool) -> tuple[str, ...]:
     """Return the terms of a word in a clause, cut to the part that its forms share.
 
-    A capital after the first word may turn a function word into a name.
+    Its capital may turn a function word into a name, unless the word is plain: the first of its
+    clause, or in small letters.
     """
-    may_be_name = not is_first and chunk.strip(EDGES)[:1].isupper()
+    may_be_name = not is_plain and chunk.strip(EDGES)[:1].isupper()
     idle = _telling() if may_be_name else _idle()
     terms = tokens(chunk)  # as in a search: punctuation at its edges is no part of a term
     denial = () if denying_terms().isdisjoint(terms) else (_DENIAL,)
@@ -179,8 +189,12 @@ def _sentence(text: str) -> _Sentence:
     bare = _LABEL.sub(" ", text) if "[" in text else text
     bare = bare if bare.isascii() else _IDLE_PHRASES.sub(" ", bare)
     for clause in _CLAUSE_END.split(bare):
-        words = {key for n, chunk in enumerate(clause.split()) for key in _word(chunk, not n)}
-        if not all(key == _DENIAL or _is_number(key) for key in words):  # "1.", "No problem,"
+        words = {
+            key
+            for n, chunk in enumerate(clause.split())
+            for key in _word(chunk, not n or chunk.islower())
+        }
+        if not all(map(_is_minor, words)):  # "1.", "No problem,"
             terms |= words
             apart |= words if len(words) == 1 else set()
     return _Sentence(frozenset(terms), frozenset(apart))
@@ -191,9 +205,9 @@ def content_terms(text: str) -> frozenset[str]:
     return frozenset(chain.from_iterable(_sentence(piece).terms for piece in sentences_of(text)))
 
 
-def _is_number(term: str) -> bool:
-    """Return True for a number that may be that of a list item."""
-    return term.isdecimal() and len(term) < 4
+def _is_minor(term: str) -> bool:
+    """Return True for a denial, and for a number that may be that of a list item."""
+    return term == _DENIAL or (term.isdecimal() and len(term) < 4)
 
 
 def _key(term: str) -> str:
@@ -235,13 +249,15 @@ async def without_recalled(
     Args:
         store: the store of the memories.
         scope: their scope.
-        messages: a transcript in its order.
+        messages: a transcript in its order, each with a text.
         now: the current time (aware UTC).
     """
-    said = [message.text for message in messages if message.role != "user" and message.text.strip()]
+    said = [message.text for message in messages if message.role != "user"]
     if not said:
         return list(messages)
     view = await store.view(scope, now=now)
+    if not view.index.ids:
+        return list(messages)
     matches = await view.texts(said, limit=CANDIDATES)
     hits = (view.index.ids_of(of_query.matches.rows) for of_query in matches)
     recalled = await view.memories(list(dict.fromkeys(chain.from_iterable(hits))))

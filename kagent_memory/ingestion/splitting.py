@@ -12,7 +12,7 @@ from ..models.prompts import batches
 from ..records import Message
 
 _NO_TITLE = r"(?<!\b(?:Dr|Mr|Ms|St|Sr)\.)(?<!\bMrs\.)(?<!\bProf\.)"
-SENTENCE_END = re.compile(rf"(?<=[.!?…]){_NO_TITLE}\s+|(?<=[。！？])|\n+")
+_SENTENCE_END = re.compile(rf"(?<=[.!?…]){_NO_TITLE}\s+|(?<=[。！？])|\n+")
 MESSAGE_TOKENS = 16  # the number, time and speaker before each message
 MAX_SENTENCE_CHARS = 500
 
@@ -59,7 +59,7 @@ def _fitting(text: str, most_tokens: int) -> Iterator[str]:
 def sentences_of(text: str, most_chars: int = MAX_SENTENCE_CHARS) -> Iterator[str]:
     """Yield the sentences with the white space after them; cut sentences over `most_chars`."""
     for start, end in pairwise(
-        (0, *(match.end() for match in SENTENCE_END.finditer(text)), len(text))
+        (0, *(match.end() for match in _SENTENCE_END.finditer(text)), len(text))
     ):
         while end - start > most_chars:
             cut = text.rfind(" ", start, start + most_chars) + 1 or start + most_chars

@@ -127,7 +127,7 @@ class LlmSummary:
                 waiting.extendleft(reversed(smaller))
                 continue
             extracted = (read_fact(item, part, transcript) for item in answer.facts)
-            facts += (fact for fact in extracted if fact is not None)
+            facts += filter(None, extracted)
             if isinstance(answer, ExtractedSession):
                 new_summary = answer.summary or new_summary
                 summary = new_summary or summary
@@ -235,9 +235,9 @@ class CompactionAwareSummary:
                 happened_at=last,
             )
             facts.append(fact)
-        lapsing = (memory.state == "short_term" for memory in transcript.earlier)
+        lapse = any(memory.state == "short_term" for memory in transcript.earlier)
         remainder = transcript.of(uncovered)
-        if remainder.said or (transcript.ended and any(lapsing)):
+        if remainder.said or (transcript.ended and lapse):
             facts += await self._inner.facts(remainder)
         return facts
 

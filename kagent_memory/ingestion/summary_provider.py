@@ -14,7 +14,7 @@ from ..models.calls import has_async
 from ..models.llm import Llm
 from ..records import Fact, Memory, MemoryType, Message
 from ..settings import MemorySettings
-from .splitting import SENTENCE_END
+from .splitting import sentences_of
 
 MAX_ACKNOWLEDGEMENT_WORDS = 3
 MAX_ACKNOWLEDGEMENT_CHARS = 80
@@ -152,7 +152,8 @@ def _kept(transcript: Transcript) -> Iterator[tuple[Message, tuple[str, ...]]]:
         events = (message,)
         is_answer = number in short and is_question(before.text)
         if message.role == "user" and before.role == "agent" and is_answer:
-            question = SENTENCE_END.split(before.text.strip())[-1]
+            asking = before.text.strip()
+            *_, question = sentences_of(asking, len(asking))
             events = (before, message)
             message = replace(message, text=f"{question} {message.text}")
         is_idle = (

@@ -111,6 +111,5 @@ def from_payload(payload: Mapping[str, Any]) -> list[Message]:
 
 def batch_key(messages: Sequence[Message], session_id: str, *, ended: bool) -> str:
     """Return the key by which the same events of a session, queued twice, become one job."""
-    events = sorted({message.event_id for message in messages})
-    names = json.dumps([session_id, ended, *events])
+    names = json.dumps([session_id, ended, *sorted({message.event_id for message in messages})])
     return hashlib.blake2b(names.encode(), digest_size=16).hexdigest()

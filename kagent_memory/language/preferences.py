@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 
@@ -13,6 +14,8 @@ PREFERENCE_TERM = "\x1fpreference"
 
 USER = "user"  # ADK's author of what a person typed
 _MAX_CHARS = 2_000
+_WORD = re.compile(r"\w+")
+_ANY = ""  # instead of a word, for phrases that may stand within longer runs of letters
 _APOSTROPHES = str.maketrans("’‘", "''")
 
 
@@ -34,20 +37,24 @@ def states_preference(text: str, author: str | None = None) -> bool:
 @lru_cache(maxsize=256)  # called for the topics and again for the index terms of a text
 def _is_preference(text: str) -> bool:
     folded = " ".join(text.casefold().translate(_APOSTROPHES).split())
+    words = {_ANY, *_WORD.findall(folded)}
     return any(
-        # most texts hold no phrase of a language, and a search for substrings is faster
-        any(phrase in folded for phrase in phrases) and forms.search(folded) is not None
+        # most texts hold no phrase of a language, and looking up their words is faster
+        any(phrase in folded for word in words & phrases.keys() for phrase in phrases[word])
+        and forms.search(folded) is not None
         for phrases, forms in _languages()
     )
 
 
 @cache
-def _languages() -> Sequence[tuple[Sequence[str], re.Pattern[str]]]:
-    """Return for each language its phrases and the pattern of the forms in which they count."""
+def _languages() -> Sequence[tuple[Mapping[str, Sequence[str]], re.Pattern[str]]]:
+    """Return for each language its phrases by their longest word, and the pattern of the forms in
+    which they count.
+    """
     return [_forms(lists) for lists in table("preference_words").values()]
 
 
-def _forms(lists: Mapping[str, str]) -> tuple[Sequence[str], re.Pattern[str]]:
+def _forms(lists: Mapping[str, str]) -> tuple[Mapping[str, Sequence[str]], re.Pattern[str]]:
     phrases = {name: _phrases(text) for name, text in lists.items()}
     start = rf"(?:^|[.!?:;,\-(]\s*)(?:(?:{_any_of(phrases.pop('please', ()))}),? )?"
     forms = {
@@ -57,7 +64,12 @@ def _forms(lists: Mapping[str, str]) -> tuple[Sequence[str], re.Pattern[str]]:
         "anywhere": r"(?:%s)",
     }
     pattern = "|".join(forms[name] % _any_of(forms_of) for name, forms_of in phrases.items())
-    return [phrase for some in phrases.values() for phrase in some], re.compile(pattern)
+    by_word = defaultdict[str, list[str]](list)
+    for name, forms_of in phrases.items():
+        for phrase in forms_of:
+            spaced = name != "anywhere"
+            by_word[max(_WORD.findall(phrase), key=len) if spaced else _ANY].append(phrase)
+    return by_word, re.compile(pattern)
 
 
 def _phrases(text: str) -> tuple[str, ...]:

@@ -194,6 +194,9 @@ def _telling(terms: list[str]) -> list[str]:
 
 def _terms(chunk: str) -> tuple[str, ...]:
     """Return the terms of a text without white space."""
+    plain = chunk.strip(EDGES)
+    if plain.isascii() and plain.isalpha() and not _CASED_INSIDE.search(plain):
+        return (_word(plain.casefold()),)
     chunk = _THOUSANDS.sub("", chunk) if "," in chunk else chunk
     terms: list[str] = []
     for run in _RUN.findall(chunk):

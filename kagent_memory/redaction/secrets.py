@@ -47,6 +47,11 @@ _NAMED = re.compile(
     + r""")(?:\\{0,3}["'\]])?[\s\u200b-\u200d\ufeff]{0,3}(?P<sign>=>|:=|==?|:|：|[–—]\s)\s{0,3}"""
 )
 _SIGN = re.compile("[=:：–—]")
+# A part of every name.
+_PART = re.compile(
+    r"key|pass|pw|token|secret|cred|connec|kennwort|contras|mot|senha|wacht|heslo|salas|adgang"
+    r"|sandi|[^\x00-\x7f]"
+)
 # Characters from the start of a name to its sign; the longest names take 30.
 _TO_SIGN = 32
 _PAST_SIGN = 5
@@ -173,7 +178,7 @@ def _assigned(text: str, low: str) -> Iterator[Span]:
     at = 0
     for begin, until in _near_signs(low):
         at = max(at, begin)
-        while name := _NAMED.search(low, at, until):
+        while _PART.search(low, at, until) and (name := _NAMED.search(low, at, until)):
             at = name.end()
             kind = next(kind for (kind, _), hit in zip(_NAMES, name.groups(), strict=False) if hit)
             patterns = (_QUOTED, _ESCAPED, _BARE)

@@ -257,9 +257,9 @@ async def test_an_agents_acknowledgement_is_not_kept(a_message):
 
 async def test_a_short_answer_is_kept_and_a_users_with_its_question():
     """A user's bare answer is kept with the question that it answers, and the events of both."""
-    book, when = "Noted. Shall I book a table at Maaemo?", "When does it open?"
+    book, when = "Noted. Shall I book a table at 寿司大？", "When does it open?"
     turns = await turns_of(("agent", book), ("user", "Yes."), ("user", when), ("agent", "Soon."))
-    texts = [book, "Shall I book a table at Maaemo? Yes.", when, "Soon."]
+    texts = [book, "Shall I book a table at 寿司大？ Yes.", when, "Soon."]
     assert [turn.text for turn in turns] == texts
     assert (turns[1].origin, turns[1].event_ids) == ("user", ("e0", "e1"))
 
