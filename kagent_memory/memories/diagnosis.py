@@ -57,9 +57,9 @@ class Diagnosis:
     advice: str = ""
 
 
-def bad(part: str, told: object) -> Diagnosis:
+def bad(part: str, problem: object) -> Diagnosis:
     """Report that a part does not work, with advice."""
-    return Diagnosis(part, "bad", str(told), ADVICE[part])
+    return Diagnosis(part, "bad", str(problem), ADVICE[part])
 
 
 def note(part: str, text: str) -> Diagnosis:
@@ -112,10 +112,10 @@ def _database(location: str, about: Mapping[str, str]) -> list[Diagnosis]:
     ]
     if nodes := about.get("nodes"):
         text = f"Citus runs on {nodes}."
-        left = about.get("undistributed")
+        local_tables = about.get("undistributed")
         findings.append(
-            note("cluster", f"{text} On the coordinator alone: {left}.")
-            if left
+            note("cluster", f"{text} On the coordinator alone: {local_tables}.")
+            if local_tables
             else Diagnosis("cluster", "ok", text)
         )
     return findings
@@ -142,14 +142,14 @@ async def check_queue(memories: Opened) -> Diagnosis:
     """
     jobs = memories.store.queue.jobs
     if dead := await jobs(state="dead", limit=LOOKED_AT, payloads=False):
-        told = f"At least {len(dead)} dead letter(s), accepted and never taken in: {dead[0].error}"
-        return bad("queue", told)
+        text = f"At least {len(dead)} dead letter(s), accepted and never taken in: {dead[0].error}"
+        return bad("queue", text)
     queued = await jobs(state="queued", limit=LOOKED_AT, payloads=False)
     if failing := [job for job in queued if job.error]:
-        waited = memories.clock() - min(job.created_at for job in failing)
+        age = memories.clock() - min(job.created_at for job in failing)
         text = (
             f"At least {len(failing)} job(s) wait to be tried again, the oldest for "
-            f"{waited.total_seconds() / 3600:.1f} h: {failing[0].error}"
+            f"{age.total_seconds() / 3600:.1f} h: {failing[0].error}"
         )
         return note("queue", text)
     return Diagnosis("queue", "ok", "No dead letters, and nothing that waits to be tried again.")
@@ -192,8 +192,8 @@ async def _model(memories: Opened) -> Diagnosis:
     if providers.llm is None:
         text = "None set: an agent's own model extracts facts when its sessions are saved."
         return Diagnosis("model", "note", text)
-    asked = providers.llm.complete("Answer with ok set to true.", schema=Ping)
-    return await _tried("model", asked, "It answered a probe.")
+    probe = providers.llm.complete("Answer with ok set to true.", schema=Ping)
+    return await _tried("model", probe, "It answered a probe.")
 
 
 async def _tried(part: str, attempt: Awaitable[object], text: str) -> Diagnosis:

@@ -203,8 +203,8 @@ class Forgetting(Opened):
         Raises:
             NotFound: no memory with this id is quarantined, or it has expired.
         """
-        waiting = await self.stored(scope, id, quarantined=True)
-        return (await self.forget(scope, waiting.id, who=who)).ids
+        memory = await self.stored(scope, id, quarantined=True)
+        return (await self.forget(scope, memory.id, who=who)).ids
 
     @verb("POST /tenants/forget", durable=True)
     async def forget_tenant(

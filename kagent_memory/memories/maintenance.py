@@ -178,10 +178,10 @@ class Maintenance(Opened):
                 if not (await self.store.queue.pending(now=self.clock())).count:
                     break
             self.worker.wake()
-            if (left := end - time.monotonic()) <= 0:
+            if (remaining := end - time.monotonic()) <= 0:
                 await self._log_unfinished()
                 return False
-            await asyncio.sleep(min(pause, left))
+            await asyncio.sleep(min(pause, remaining))
             pause = min(1.5 * pause, MAX_PAUSE_SECONDS)  # many callers may wait for one long job
         counting = asyncio.create_task(self.deliveries.try_flush())
         # not cancelled on time-out, or its running job would be lost

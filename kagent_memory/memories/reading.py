@@ -31,24 +31,24 @@ async def each_memory(
 
 async def existing(memories: Memories, scope: Scope, ids: Iterable[str]) -> list[Memory]:
     """Return the memories among these ids that exist, superseded ones included."""
-    there: list[Memory] = []
+    stored: list[Memory] = []
     for id in ids:
         with suppress(NotFound):  # it has expired
-            there.append(await memories.get(scope, id, superseded=True))
-    return there
+            stored.append(await memories.get(scope, id, superseded=True))
+    return stored
 
 
 def sentences_of(hit: Hit) -> list[str]:
     """Say in sentences how a memory was found."""
     why: Mapping[str, Any] = hit.why
     legs: Sequence[str] = why.get("legs", ())
-    said: list[str] = []
+    sentences: list[str] = []
     if "text" in legs:
-        said.append("It shares words with your question.")
+        sentences.append("It shares words with your question.")
     if hit.cosine is not None:
-        said.append(f"Its meaning is {hit.cosine:.0%} like your question's.")
+        sentences.append(f"Its meaning is {hit.cosine:.0%} like your question's.")
     if "date" in legs:
-        said.append("It is from the time that your question names.")
-    if not said:
-        said.append("What stands beside it in its conversation matches your question.")
-    return said
+        sentences.append("It is from the time that your question names.")
+    if not sentences:
+        sentences.append("What stands beside it in its conversation matches your question.")
+    return sentences

@@ -84,27 +84,28 @@ async def forgotten(
     Raises:
         NotFound: a memory does not exist.
     """
-    gone = await memories.forget(scope, ids, dry_run=True)
-    doomed, linked = [
-        await to_decide(await existing(memories, scope, which)) for which in (gone, gone.linked)
+    preview = await memories.forget(scope, ids, dry_run=True)
+    entries, linked = [
+        await to_decide(await existing(memories, scope, which))
+        for which in (preview, preview.linked)
     ]
-    beside = {"linked": {**fenced_answer(linked), "message": LINKED}} if linked else {}
-    asked = ask(doomed)
-    if asked is not None and asked.get("token") != token:
-        return {**asked, **beside}
+    companions = {"linked": {**fenced_answer(linked), "message": LINKED}} if linked else {}
+    question = ask(entries)
+    if question is not None and question.get("token") != token:
+        return {**question, **companions}
     erased = await memories.forget(scope, ids, who=who)
-    return {"status": "forgotten", "ids": [*erased], **beside}
+    return {"status": "forgotten", "ids": [*erased], **companions}
 
 
 def with_token(
-    doomed: Sequence[Entry], conversation: Sequence[str], message: str
+    entries: Sequence[Entry], conversation: Sequence[str], message: str
 ) -> dict[str, Any]:
     """Return an answer that lists memories, with a token that fits exactly these in this
     conversation.
     """
-    raw = json.dumps([*conversation, *sorted(entry["id"] for entry in doomed)])
+    raw = json.dumps([*conversation, *sorted(entry["id"] for entry in entries)])
     token = blake2b(raw.encode(), digest_size=8).hexdigest()
-    shown = fenced_answer(doomed)
+    shown = fenced_answer(entries)
     return {"status": "confirmation required", "message": message, "token": token, **shown}
 
 
@@ -135,16 +136,16 @@ async def affordable(
 
 def _affordable(entries: Sequence[Entry], budget_tokens: int, question: str) -> list[Entry]:
     most = max(PASSAGE_TOKENS, budget_tokens // max(1, len(entries)))
-    kept: list[Entry] = []
-    left = budget_tokens
+    shown: list[Entry] = []
+    remaining = budget_tokens
     for whole in entries:
         entry = _shortened(whole, most, question)
         for form in (entry, _bare(entry)):
-            if (weight := _weight([*form.values()])) <= left:
-                left -= weight
-                kept.append(form)
+            if (weight := _weight([*form.values()])) <= remaining:
+                remaining -= weight
+                shown.append(form)
                 break
-    return kept or [_shortened(_bare(entry), budget_tokens, question) for entry in entries[:1]]
+    return shown or [_shortened(_bare(entry), budget_tokens, question) for entry in entries[:1]]
 
 
 def _weight(value: object) -> int:

@@ -94,8 +94,8 @@ class Writing(Opened):
             new = [message for message in ready if message.event_id not in ingested]
             # ending an ended session needs no job
             if end_after_minutes is not None and not compaction:
-                waiting = await queue.waiting(scope, "session_end", session_id)
-                compaction = waiting is not None and waiting.provider.startswith(f"{REUSING}+")
+                former = await queue.waiting(scope, "session_end", session_id)
+                compaction = former is not None and former.provider.startswith(f"{REUSING}+")
             provider, model = self.providers.choose(scope, compaction=compaction, brought=llm)
             now = self.clock()
 
@@ -206,8 +206,8 @@ class Writing(Opened):
             span.records(
                 (id, memory.content, None) for id, memory in zip(ids, memories, strict=True)
             )
-            left = iter(ids)
-            return [DROPPED if memory is None else next(left) for memory in stored]
+            remaining = iter(ids)
+            return [DROPPED if memory is None else next(remaining) for memory in stored]
 
     @verb("PATCH /memories/{id}", durable=True)
     async def edit(
@@ -287,7 +287,7 @@ class Writing(Opened):
         kind: ChangeKind,
         scope: Scope,
         id: str,
-        given: Mapping[str, Any],
+        values: Mapping[str, Any],
         *,
         revision: int | None = None,
         who: str,
@@ -303,7 +303,7 @@ class Writing(Opened):
             redactors, max_bytes = self.redactors, self.settings.max_content_bytes
 
             def change() -> tuple[Memory, str]:
-                new = edited(old, given, now=now, max_bytes=max_bytes, redact=redactors.save)
+                new = edited(old, values, now=now, max_bytes=max_bytes, redact=redactors.save)
                 return new, redactors.mask(why)  # checked like every memory
 
             new, masked_why = await run_in_thread(PORTION, change)
@@ -343,8 +343,8 @@ class Writing(Opened):
             ids = [revision.memory_id for revision in decision]
             # read before the histories, which then show any change made in between
             current = await store.memories.get(scope, ids, now=now, superseded=True)
-            standing = [last_change(await store.memories.history(scope, id)) for id in ids]
-            changes = taken_back(decision, current, standing, now=now, who=who)
+            last_changes = [last_change(await store.memories.history(scope, id)) for id in ids]
+            changes = taken_back(decision, current, last_changes, now=now, who=who)
             await self.embed_and_apply(scope, changes, now=now)
             return tuple(change.memory for change in changes)
 
@@ -363,8 +363,8 @@ class Writing(Opened):
             Conflict: another memory says the same now, or somebody else was first.
         """
         with self.operation("update_memory", scope):
-            now, waiting = self.clock(), await self.stored(scope, id, quarantined=True)
-            active = revised(promoted(waiting, now), now=now)
+            now, memory = self.clock(), await self.stored(scope, id, quarantined=True)
+            active = revised(promoted(memory, now), now=now)
             change = Change(kind="confirm", memory=active, who=who, why="confirmed", explicit=True)
             await self.embed_and_apply(scope, [change], now=now)
         return active

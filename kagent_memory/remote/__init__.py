@@ -100,12 +100,12 @@ class RemoteMemories(Memories):
         import httpx
 
         options.pop("resolve_llm", None)
-        given = {name: value for name, value in options.items() if value is not None}
-        own = {name: given.pop(name) for name in OWN_SETTINGS & given.keys()}
+        others = {name: value for name, value in options.items() if value is not None}
+        own = {name: others.pop(name) for name in OWN_SETTINGS & others.keys()}
         environ = {name: os.environ[name] for name in OWN_VARIABLES & os.environ.keys()}
         bare, composed = compose(uri, settings, own, environ)
         location = without_secrets(bare)
-        foreign = {*composed.differences(MemorySettings()), *given} - OWN_SETTINGS
+        foreign = {*composed.differences(MemorySettings()), *others} - OWN_SETTINGS
         if composed.llm:
             foreign.add("llm")
         if foreign:
@@ -219,12 +219,12 @@ class RemoteMemories(Memories):
             return [bad("server", error)]
 
     async def _drain(self, verb: Verb, arguments: dict[str, Any]) -> bool:
-        left = arguments.get("timeout", verb.defaults["timeout"])
+        remaining = arguments.get("timeout", verb.defaults["timeout"])
         with suppress(StoreError):
-            while left >= 0:
-                if await self._send(verb, {"timeout": min(left, MAX_DRAIN_SECONDS)}):
+            while remaining >= 0:
+                if await self._send(verb, {"timeout": min(remaining, MAX_DRAIN_SECONDS)}):
                     return True
-                left -= MAX_DRAIN_SECONDS
+                remaining -= MAX_DRAIN_SECONDS
         return False
 
     async def _export(self, verb: Verb, arguments: dict[str, Any]) -> AsyncGenerator[str]:
@@ -257,11 +257,11 @@ def _error_of(status: int, problem: str | bytes, location: str) -> KagentMemoryE
             f"{location} requires a valid token: set KAGENT_MEMORY_TOKEN or token=."
         )
     try:
-        told = TypeAdapter(dict[str, Any]).validate_json(problem)
+        fields = TypeAdapter(dict[str, Any]).validate_json(problem)
     except ValueError:  # not a server of ours
-        told = {}
-    kind = error_class(str(told.get("type")).rpartition(":")[2])
-    return kind(str(told.get("detail") or f"The server {location} answered {status}."))
+        fields = {}
+    kind = error_class(str(fields.get("type")).rpartition(":")[2])
+    return kind(str(fields.get("detail") or f"The server {location} answered {status}."))
 
 
 def _request(verb: Verb, arguments: Mapping[str, Any]) -> tuple[str, dict[str, str], bytes | None]:
