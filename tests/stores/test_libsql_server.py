@@ -322,7 +322,6 @@ def test_what_a_uri_names(uri, server):
     [
         ("libsql://ada:pass77@db.example", "no user or password"),
         ("libsql://db.example:port", "libsql://host"),
-        ("https://db-ada.turso.io?authToken=pass77", "libsql://host"),
         ("libsql://db.example?authToken=", "libsql://host"),
         ("libsql://db.example?authToken=pass77%0Ax", "libsql://host"),
         ("libsql://db.example?authToken=pass77&authToken=b", "libsql://host"),
