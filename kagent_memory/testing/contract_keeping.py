@@ -55,9 +55,9 @@ class KeepingContract(ContractPart):
         expected = Pruned(deleted=2, extended=1)
         assert await prune(now=end, popular_after=10, dry_run=True) == expected
         assert set(await home.contents()) == days.keys()
-        done = await prune(now=end, popular_after=10)
-        assert done == expected
-        deleted = {(item.scope, item.memory_id, item.reason) for item in done.gone}
+        pruned = await prune(now=end, popular_after=10)
+        assert pruned == expected
+        deleted = {(item.scope, item.memory_id, item.reason) for item in pruned.gone}
         unpopular = ids.pop("unpopular")
         assert deleted == {(home.scope, unpopular, "expired"), (other.scope, theirs.id, "expired")}
         assert await prune(now=end, popular_after=10) == Pruned()
@@ -82,11 +82,11 @@ class KeepingContract(ContractPart):
         await home.apply(superseding(past, third))
         later, version = home.at(home.now + DAY), await home.version()
         hidden = [pinned.id, past.id, expired.id, new_id(), "unknown"]
-        ids_asked = [*hidden, first.id, first.id, second.id, third.id]
+        candidates = [*hidden, first.id, first.id, second.id, third.id]
         for keep, evicted in ((9, ()), (2, (first.id, second.id)), (2, ())):
             for dry_run in (True, False):
                 options: dict[str, Any] = {"keep": keep, "now": later.now, "dry_run": dry_run}
-                assert await evict(home.scope, ids_asked, **options) == evicted
+                assert await evict(home.scope, candidates, **options) == evicted
         assert await home.version() > version
         assert set(await later.contents()) == {"c", "p"}
         assert await other.contents() == ["theirs"]
@@ -145,23 +145,23 @@ class KeepingContract(ContractPart):
         emptied = home.elsewhere()
         await emptied.write("gone")
         await emptied.forget(everything=True)
-        listed = home.store.scopes
-        assert list(await listed(limit=BEYOND_INT32)) == scopes
+        list_scopes = home.store.scopes
+        assert list(await list_scopes(limit=BEYOND_INT32)) == scopes
         for tenant, app, user in product(("", "a", "b", None), ("", "%", None), ("", "u", None)):
-            asked: dict[str, Any] = {"tenant": tenant, "app": app, "user": user}
+            query: dict[str, Any] = {"tenant": tenant, "app": app, "user": user}
             fitting = [
                 scope
                 for scope in scopes
-                if all(v in (None, getattr(scope, k)) for k, v in asked.items())
+                if all(v in (None, getattr(scope, k)) for k, v in query.items())
             ]
-            assert list(await listed(**asked)) == fitting
-            assert list(await listed(**asked, limit=2)) == fitting[:2]
+            assert list(await list_scopes(**query)) == fitting
+            assert list(await list_scopes(**query, limit=2)) == fitting[:2]
             for after in fitting[1:2]:
-                assert list(await listed(**asked, after=after)) == fitting[2:]
+                assert list(await list_scopes(**query, after=after)) == fitting[2:]
         for part in ("tenant", "app", "user"):
-            asked = {part: "a\0"}
+            query = {part: "a\0"}
             with pytest.raises(InvalidInput):
-                await listed(**asked)
+                await list_scopes(**query)
 
 
 class ConcurrencyContract(ContractPart):

@@ -158,9 +158,9 @@ class RoundTripContract(ContractPart):
         """
         for text in (*HOSTILE, "a.b", "$", "$.k", "k[0]", '"', "{}", "K"):
             home = home.elsewhere(Scope(text, text, text))
-            named: dict[str, Any] = {"session_id": text, "author": text, "metadata": {text: text}}
+            names: dict[str, Any] = {"session_id": text, "author": text, "metadata": {text: text}}
             memory = a_memory(
-                text, event_ids=(text,), tags=(text,), topics=(text,), position=0, **named
+                text, event_ids=(text,), tags=(text,), topics=(text,), position=0, **names
             )
             await home.apply(*adding(memory), taken=[(text, text)])
             another = a_memory("another", metadata={"k": "v"}, tags=("k",), topics=("k",))

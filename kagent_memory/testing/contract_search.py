@@ -141,11 +141,11 @@ rows = st.lists(st.integers(-3, 3), min_size=3, max_size=3).filter(any)
 
 def nearest(stored: Mapping[str, Vector], query: Vector, limit: int) -> list[tuple[str, float]]:
     """Return ids and cosines in the order that the docstring of `View.nearest` defines."""
-    wanted = query.astype(np.float64)
+    target = query.astype(np.float64)
 
     def cosine(row: Vector) -> float:
         exact = row.astype(np.float64)
-        return round(float(exact @ wanted / (np.linalg.norm(exact) * np.linalg.norm(wanted))), 6)
+        return round(float(exact @ target / (np.linalg.norm(exact) * np.linalg.norm(target))), 6)
 
     cosines = [(id, cosine(row)) for id, row in stored.items()]
     return sorted(cosines, key=lambda hit: (hit[1], hit[0]), reverse=True)[:limit]
@@ -289,9 +289,9 @@ class VectorSearchContract(ContractPart):
         once, and keeps its probe.
         """
         add = home.store.memories.spaces.add
-        named = (("hash", 3, vector(1, 2, 3)), ("hash", 4, None), ("'; DROP TABLE x; --", 3, None))
-        made = await asyncio.gather(*(add(*key) for key in (*named, *named)))
-        numbers = [space.number for space in made]
+        keys = (("hash", 3, vector(1, 2, 3)), ("hash", 4, None), ("'; DROP TABLE x; --", 3, None))
+        created = await asyncio.gather(*(add(*key) for key in (*keys, *keys)))
+        numbers = [space.number for space in created]
         assert numbers[:3] == numbers[3:]
         spaces = {
             space.number: (
@@ -304,5 +304,5 @@ class VectorSearchContract(ContractPart):
         assert spaces == {
             numbers[0]: ("hash", 3, [1, 2, 3]),
             numbers[1]: ("hash", 4, True),
-            numbers[2]: (named[2][0], 3, True),
+            numbers[2]: (keys[2][0], 3, True),
         }
