@@ -242,18 +242,18 @@ def storable(
         said_at: the default time of a fact whose sources have no time.
         max_bytes: the longest content of one fact, in bytes of UTF-8.
     """
-    kept: list[Fact] = []
+    checked_facts: list[Fact] = []
     sources = {message.event_id: message for message in transcript}
     tool_terms = content_terms("\n".join(outputs))
     of_user = (message.text for message in transcript if outputs and message.role == "user")
     user_terms = content_terms("\n".join(of_user))
     for fact in facts:
-        own = [sources[id] for id in fact.event_ids or sources if id in sources]
+        fact_messages = [sources[id] for id in fact.event_ids or sources if id in sources]
         fact = replace(
-            _with_fields(fact, own),
+            _with_fields(fact, fact_messages),
             event_ids=fact.event_ids or tuple(sources),
             session_id=fact.session_id or transcript.session_id or None,
-            said_at=fact.said_at or _last_at(own) or _last_at(transcript) or said_at,
+            said_at=fact.said_at or _last_at(fact_messages) or _last_at(transcript) or said_at,
         )
         if outputs and _repeats(fact, tool_terms, user_terms):
             fact = replace(fact, origin="tool")
@@ -266,10 +266,10 @@ def storable(
                 # each part has a slot of its own: no part is a later value of another
                 part = replace(part, attribute=f"{fact.attribute} ({number})")
             try:
-                kept.append(checked_fact(part, max_bytes=max_bytes, redact=str))
+                checked_facts.append(checked_fact(part, max_bytes=max_bytes, redact=str))
             except InvalidInput as error:
                 logger.warning("The summary provider gave a fact that cannot be stored: %s", error)
-    return kept
+    return checked_facts
 
 
 def _repeats(fact: Fact, tool_terms: Set[str], user_terms: Set[str]) -> bool:
@@ -281,9 +281,9 @@ def _repeats(fact: Fact, tool_terms: Set[str], user_terms: Set[str]) -> bool:
     """
     if fact.verbatim and fact.origin == "user":
         return False
-    own = (content_terms(sentence) - user_terms for sentence in sentences_of(fact.text))
+    sentence_terms = (content_terms(sentence) - user_terms for sentence in sentences_of(fact.text))
     return fact.attribute == SESSION_SUMMARY or any(
-        2 * len(terms & tool_terms) > len(terms) for terms in own
+        2 * len(terms & tool_terms) > len(terms) for terms in sentence_terms
     )
 
 

@@ -72,11 +72,13 @@ def mask_recalled(messages: Sequence[Message], memories: Iterable[Memory] = ()) 
         statements.add_memory(memory)
     for recalled in chain.from_iterable(message.recalled for message in messages):
         statements.add(recalled)
-    left: list[Message] = []
+    masked_messages: list[Message] = []
     for message in messages:
         text = unmasked(message, statements)
-        left.append(message if text == message.text else replace(message, text=text.strip()))
-    return left
+        masked_messages.append(
+            message if text == message.text else replace(message, text=text.strip())
+        )
+    return masked_messages
 
 
 def unmasked(message: Message, statements: Statements) -> str:
@@ -105,9 +107,9 @@ class Statements:
         self._days = set[str]()
         self._by_term = defaultdict[str, list[frozenset[str]]](list)
 
-    def add(self, text: str, beside: str = "") -> None:
+    def add(self, text: str, annotation: str = "") -> None:
         """Add the sentences of a text, and words that an echo may add to them, such as days."""
-        named = {_key(term) for term in tokens(beside)}
+        named = {_key(term) for term in tokens(annotation)}
         self._days |= named
         for terms, _ in map(_sentence, sentences_of(text)):
             for term in terms if terms not in self._beside else ():
@@ -139,16 +141,18 @@ class Statements:
         parts = {term for term in terms if term >= _FIRST_UNSPACED}
         # "You like tea." echoes only a sentence that says no more; a bare word such as "Dr." none
         is_bare = len(terms) == 1 and (terms not in self._beside or len(piece.split()) == 1)
-        stated = terms - (apart & self._by_term.keys()) or terms  # without the addressee's name
-        foreign = len(terms & self._days) + len(parts) // 4  # words of no source, at most
-        if is_bare or not (sources := self._repeated(stated, foreign)):
+        claim = terms - (apart & self._by_term.keys()) or terms  # without the addressee's name
+        max_foreign = len(terms & self._days) + len(parts) // 4  # words of no source, at most
+        if is_bare or not (sources := self._repeated(claim, max_foreign)):
             return False
-        known = frozenset[str]().union(*sources, *(self._beside[source] for source in sources))
-        added = stated - known
-        denies_alike = (_DENIAL in terms) == (_DENIAL in known)
-        return denies_alike and added <= parts and 4 * len(added) <= len(parts)
+        source_terms = frozenset[str]().union(
+            *sources, *(self._beside[source] for source in sources)
+        )
+        additions = claim - source_terms
+        denies_alike = (_DENIAL in terms) == (_DENIAL in source_terms)
+        return denies_alike and additions <= parts and 4 * len(additions) <= len(parts)
 
-    def _repeated(self, terms: frozenset[str], foreign: int) -> Sequence[frozenset[str]]:
+    def _repeated(self, terms: frozenset[str], max_foreign: int) -> Sequence[frozenset[str]]:
         """Return the known sentences that together cover most of a sentence, each at least two of
         its content words.
         """
@@ -157,9 +161,11 @@ class Statements:
         while terms and len(sources) < _MAX_SOURCES:
             # sorted: ties break alike in every process
             holders = (self._by_term[term] for term in sorted(terms) if term in self._by_term)
-            rarest = nsmallest(foreign + 1, holders, key=len)  # one of them is of a source
-            near = chain.from_iterable(group[-_MAX_HOLDERS:] for group in rarest)
-            best = max(near, key=lambda source: (len(terms & source), -len(source)), default=None)
+            rarest = nsmallest(max_foreign + 1, holders, key=len)  # one of them is of a source
+            candidates = chain.from_iterable(group[-_MAX_HOLDERS:] for group in rarest)
+            best = max(
+                candidates, key=lambda source: (len(terms & source), -len(source)), default=None
+            )
             if best is None or len(terms & best) < min(2, len(best), words):
                 break
             sources.append(best)
@@ -252,18 +258,18 @@ async def without_recalled(
         messages: a transcript in its order, each with a text.
         now: the current time (aware UTC).
     """
-    said = [message.text for message in messages if message.role != "user"]
-    if not said:
+    texts = [message.text for message in messages if message.role != "user"]
+    if not texts:
         return list(messages)
     view = await store.view(scope, now=now)
     if not view.index.ids:
         return list(messages)
-    matches = await view.texts(said, limit=CANDIDATES)
+    matches = await view.texts(texts, limit=CANDIDATES)
     hits = (view.index.ids_of(of_query.matches.rows) for of_query in matches)
     recalled = await view.memories(list(dict.fromkeys(chain.from_iterable(hits))))
-    size = sum(map(len, said)) + sum(len(memory.content) for memory in recalled.values())
-    left = await run_in_thread(size, mask_recalled, messages, recalled.values())
-    return [message for message in left if message.text.strip()]
+    size = sum(map(len, texts)) + sum(len(memory.content) for memory in recalled.values())
+    masked_messages = await run_in_thread(size, mask_recalled, messages, recalled.values())
+    return [message for message in masked_messages if message.text.strip()]
 
 
 def _days(memory: Memory) -> str:

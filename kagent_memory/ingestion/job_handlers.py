@@ -97,8 +97,8 @@ class JobHandlers:
         memories, provider = self.store.memories, self.providers.find(job)
         messages = await run_in_thread(LONG, from_payload, job.payload)
         ids = [message.event_id for message in messages]
-        taken = await memories.taken(job.scope, job.session_id, ids)
-        messages = [message for message in messages if message.event_id not in taken]
+        ingested_ids = await memories.taken(job.scope, job.session_id, ids)
+        messages = [message for message in messages if message.event_id not in ingested_ids]
         events = sorted({message.event_id for message in messages})
         ends = [SESSION_END] if job.payload.get("ended") else []
         learnt = await self._learn(job, provider, messages)
@@ -136,18 +136,18 @@ class JobHandlers:
     ) -> Learnt:
         """Extract facts from new messages, and compare them with the scope."""
         now, settings = self.clock(), self.settings
-        said = [message for message in messages if message.text.strip()]
-        heard = await without_recalled(self.store.memories, job.scope, said, now=now)
-        transcript = await self._transcript(job, heard, now)
+        utterances = [message for message in messages if message.text.strip()]
+        news = await without_recalled(self.store.memories, job.scope, utterances, now=now)
+        transcript = await self._transcript(job, news, now)
         llm = self.providers.llm or self.providers.model(job)
-        extracted = await provider.facts(transcript) if heard or transcript.ended else ()
+        extracted = await provider.facts(transcript) if news or transcript.ended else ()
         turns: Sequence[Fact] = ()
         # with short-term memory, a session's content is not yet visible to all
-        keeps = settings.keep_turns and not settings.short_term_hours
-        if heard and keeps and getattr(provider, "keeps_turns", False):
-            spoken = [message for message in heard if message.role != "tool"]
-            turns = await PassthroughSummary().facts(transcript.of(spoken))
-        outputs = [message.text for message in said if message.role == "tool"]
+        keeps_turns = settings.keep_turns and not settings.short_term_hours
+        if news and keeps_turns and getattr(provider, "keeps_turns", False):
+            conversation = [message for message in news if message.role != "tool"]
+            turns = await PassthroughSummary().facts(transcript.of(conversation))
+        outputs = [message.text for message in utterances if message.role == "tool"]
         outputs += [memory.content for memory in transcript.earlier if memory.origin == "tool"]
         if settings.quarantine and job.session_id:  # earlier output of tools may be repeated
             for state in (False, "quarantined"):
@@ -161,22 +161,22 @@ class JobHandlers:
                         superseded=state,
                     )
                 ]
-        kept = partial(
+        checked = partial(
             storable,
             transcript=transcript,
             outputs=outputs,
             said_at=job.created_at,
             max_bytes=settings.max_content_bytes,
         )
-        facts, turns = await run_in_thread(LONG, lambda: (kept(extracted), kept(turns)))
+        facts, turns = await run_in_thread(LONG, lambda: (checked(extracted), checked(turns)))
         new = [to_memory(fact, settings, now=now) for fact in facts]
-        near, decided = await self._meet(job.scope, new, llm, now)
-        return Learnt(new, near, decided, turns)
+        near, decisions = await self._meet(job.scope, new, llm, now)
+        return Learnt(new, near, decisions, turns)
 
-    async def _transcript(self, job: Job, heard: Sequence[Message], now: datetime) -> Transcript:
+    async def _transcript(self, job: Job, news: Sequence[Message], now: datetime) -> Transcript:
         """Return the input of a provider: the new messages of a session, and its known facts."""
         ended = bool(job.payload.get("ended"))
-        if ended and not heard:  # the session may be summed up already
+        if ended and not news:  # the session may be summed up already
             ends = await self.store.memories.taken(job.scope, job.session_id, [SESSION_END])
             ended = SESSION_END not in ends
         is_summed_up = ended or (job.session_id and self.settings.short_term_hours)
@@ -188,7 +188,7 @@ class JobHandlers:
                 if memory.subject and memory.attribute and not memory.is_summary:
                     slots[slot_of(memory)] = memory.subject, memory.attribute
         return Transcript(
-            messages=heard,
+            messages=news,
             session_id=job.session_id,
             ended=ended or states.count("short_term") >= MIN_SUMMED_UP,
             earlier=earlier,
@@ -200,12 +200,12 @@ class JobHandlers:
     async def _earlier(self, job: Job, now: datetime) -> tuple[Memory, ...]:
         """Return the last summary of a session and the memories learned since, oldest first."""
         scope, id = job.scope, job.session_id
-        brief = await self._short_term(scope, now, session_id=id, limit=MAX_SHORT_TERM)
-        newest = [*brief, *await self._newest(scope, now, session_id=id)]
+        short_term = await self._short_term(scope, now, session_id=id, limit=MAX_SHORT_TERM)
+        newest = [*short_term, *await self._newest(scope, now, session_id=id)]
         last = [memory for memory in newest if memory.attribute == SESSION_SUMMARY][:1]
         since = max((memory.created_at for memory in last), default=EARLIEST)
-        lacking = (memory for memory in newest if memory not in last and memory.created_at >= since)
-        return (*last, *sorted(lacking, key=lambda memory: (memory.created_at, memory.id)))
+        later = (memory for memory in newest if memory not in last and memory.created_at >= since)
+        return (*last, *sorted(later, key=lambda memory: (memory.created_at, memory.id)))
 
     async def _newest(
         self, scope: Scope, now: datetime, *, limit: int = MAX_EARLIER, **conditions: Any
@@ -228,28 +228,28 @@ class JobHandlers:
         """Return the neighbours of new rows, and the model's decisions about them; if the model
         fails, the rows are added undecided.
         """
-        meeting = {
+        candidates = {
             place: memory
             for place, memory in enumerate(new)
             if not memory.verbatim and memory.state == "active"
         }
-        if not meeting:
+        if not candidates:
             return {}, {}
-        memories, brief = self.store.memories, await self._short_term(scope, now)
-        near: dict[int, list[tuple[Memory, float]]] = {place: [] for place in meeting}
+        memories, short_term = self.store.memories, await self._short_term(scope, now)
+        near: dict[int, list[tuple[Memory, float]]] = {place: [] for place in candidates}
         views: list[tuple[View, StoreEmbedder | None]] = [
             (await memories.view(scope, now=now), self.vectors)
         ]
-        if brief:
-            view = await MemoriesView.of(memories, scope, brief, short_term=True, now=now)
+        if short_term:
+            view = await MemoriesView.of(memories, scope, short_term, short_term=True, now=now)
             views.append((view, None))
         for view, vectors in views:
-            similar = await neighbours(view, vectors, list(meeting.values()))
-            for number, place in enumerate(meeting):
+            similar = await neighbours(view, vectors, list(candidates.values()))
+            for number, place in enumerate(candidates):
                 near[place] += similar[number]
-        shown = await current(memories, scope, new, near, others=brief, now=now)
+        context = await current(memories, scope, new, near, others=short_term, now=now)
         try:
-            return near, await decide(new, shown, llm)
+            return near, await decide(new, context, llm)
         except ModelError as error:  # keep the facts: extracting them again costs calls
             logger.warning("%d new fact(s) are added undecided: %s", len(new), error)
             return near, {}
@@ -260,9 +260,9 @@ class JobHandlers:
         """
         scope, settings, memories = job.scope, self.settings, self.store.memories
         now, version = self.clock(), await memories.version(scope)
-        brief = await self._short_term(scope, now)
-        new = tiered(learnt.new, brief, hours=settings.short_term_hours, now=now)
-        near = await current(memories, scope, new, learnt.near, others=brief, now=now)
+        short_term = await self._short_term(scope, now)
+        new = tiered(learnt.new, short_term, hours=settings.short_term_hours, now=now)
+        near = await current(memories, scope, new, learnt.near, others=short_term, now=now)
         visible = (await self.store.stats(scope, now=now)).visible if any(near.values()) else 0
 
         def planned(history: Sequence[Memory] = ()) -> Plan:

@@ -43,9 +43,9 @@ async def decide(new: Sequence[Memory], near: Near, llm: Llm | None) -> dict[int
     Raises:
         ModelError: the model is unavailable or its answer cannot be used.
     """
-    decided: dict[int, Decision] = {}
+    decisions: dict[int, Decision] = {}
     if llm is None:
-        return decided
+        return decisions
     texts, offered = await run_in_thread(LONG, _shown, new, near)
     for batch in batches(texts, lambda name: len(texts[name])):
         facts = "\n".join(texts[name] for name in batch)
@@ -59,8 +59,8 @@ async def decide(new: Sequence[Memory], near: Near, llm: Llm | None) -> dict[int
                 if memory is None or item.action == "ADD"
                 else item.model_copy(update={"memory": memory.id})
             )
-            decided.setdefault(int(item.fact[1:]) - 1, decision)
-    return decided
+            decisions.setdefault(int(item.fact[1:]) - 1, decision)
+    return decisions
 
 
 def _shown(

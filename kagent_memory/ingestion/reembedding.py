@@ -81,8 +81,8 @@ async def reembed(
         async for scopes in store.memories.all_scopes(at_once=SCOPES_AT_ONCE):
             lacking = await store.memories.lacking_vectors(scopes, target.number, now=clock())
             for batch in batched(lacking, SIDE_BY_SIDE):
-                embedded = await asyncio.gather(*map(embed, batch), return_exceptions=True)
-                for error in filter(None, embedded):  # after the others of the batch have finished
+                outcomes = await asyncio.gather(*map(embed, batch), return_exceptions=True)
+                for error in filter(None, outcomes):  # after the others of the batch have finished
                     raise error
     await store.memories.spaces.finish_replacing(target.number)
     return Reembedded(embedding=target.name, dimensions=target.dimensions, memories=done)
@@ -98,13 +98,15 @@ async def backfill(
     count. Each opening of the store continues an interrupted search.
     """
     try:
-        own = [space for space in await store.memories.spaces.all() if space.name == vectors.name]
-        if any(space.state != "current" for space in own):
+        own_spaces = [
+            space for space in await store.memories.spaces.all() if space.name == vectors.name
+        ]
+        if any(space.state != "current" for space in own_spaces):
             return
         async for scopes in store.memories.all_scopes(at_once=SCOPES_AT_ONCE):
             now = clock()
             lacking = scopes
-            for space in own[:1]:
+            for space in own_spaces[:1]:
                 lacking = await store.memories.lacking_vectors(scopes, space.number, now=now)
             await store.enqueue([embed_job(scope, now) for scope in lacking])
             wake()

@@ -46,16 +46,16 @@ def source_changes(
     for turn in turns:
         if turn.origin in settings.quarantine:
             continue
-        own = [fact for event_id in turn.event_ids for fact in by_event[event_id]]
+        turn_facts = [fact for event_id in turn.event_ids for fact in by_event[event_id]]
         # the id derives from the event; further parts of a long turn get their own
         event_id = turn.event_ids[-1] if turn.event_ids else ""
         parts[event_id] += 1
         name = event_id if parts[event_id] == 1 else f"{event_id}\n{parts[event_id]}"
         id = source_id(turn.session_id, name)
         row = to_memory(turn, settings, now=now, id=id)
-        links = dict.fromkeys(same.get(fact.id, fact.id) for fact in own)
+        links = dict.fromkeys(same.get(fact.id, fact.id) for fact in turn_facts)
         expires_at = latest(
-            (row.expires_at, *(None if fact.pinned else fact.expires_at for fact in own))
+            (row.expires_at, *(None if fact.pinned else fact.expires_at for fact in turn_facts))
         )
         row = replace(row, state="source", links=tuple(links), expires_at=expires_at)
         changes.append(Change(kind="add", memory=row, event_ids=turn.event_ids))
@@ -76,8 +76,8 @@ def tiered(
         hours: the life of a short-term memory; 0: all facts are long-term at once.
         now: the time of the addition (aware UTC).
     """
-    own = {fact.session_id for fact in new}
-    elsewhere = {_words(memory) for memory in short_term if memory.session_id not in own}
+    session_ids = {fact.session_id for fact in new}
+    elsewhere = {_words(memory) for memory in short_term if memory.session_id not in session_ids}
 
     def is_long_term(fact: Memory) -> bool:
         stays = fact.pinned or fact.is_summary or fact.session_id is None

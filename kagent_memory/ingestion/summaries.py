@@ -105,33 +105,33 @@ class LlmSummary:
         llm = self._llm or transcript.llm
         if llm is None:
             raise ConfigurationError("LlmSummary has no model; set its llm= or the service's llm=.")
-        said = transcript.said
+        utterances = transcript.said
         earlier = (escaped(memory.content, one_line=True) for memory in transcript.earlier)
         summary = "\n".join(earlier)[: self.max_prompt_tokens] if transcript.ended else ""
-        if not said and not summary:
+        if not utterances and not summary:
             return []
         room = self.max_prompt_tokens - estimated_tokens(self._filled([], transcript, summary))
         facts: list[Fact] = []
         new_summary = ""
         schema = ExtractedSession if transcript.ended else ExtractedFacts
-        split = await run_in_thread(LONG, parts, said, max(room, MIN_PART_TOKENS))
-        waiting = deque(split or [[]])
-        while waiting:
-            part = waiting.popleft()
+        split = await run_in_thread(LONG, parts, utterances, max(room, MIN_PART_TOKENS))
+        queue = deque(split or [[]])
+        while queue:
+            part = queue.popleft()
             try:
                 prompt = await run_in_thread(LONG, self._filled, part, transcript, summary)
                 answer = await llm.complete(prompt, schema=schema)
             except TruncatedAnswer:
                 if len(smaller := halves(part)) < 2:
                     raise
-                waiting.extendleft(reversed(smaller))
+                queue.extendleft(reversed(smaller))
                 continue
             extracted = (read_fact(item, part, transcript) for item in answer.facts)
             facts += filter(None, extracted)
             if isinstance(answer, ExtractedSession):
                 new_summary = answer.summary or new_summary
                 summary = new_summary or summary
-        return [*facts, session_fact(new_summary, said, transcript)] if new_summary else facts
+        return [*facts, session_fact(new_summary, utterances, transcript)] if new_summary else facts
 
     def _filled(self, part: Sequence[Message], transcript: Transcript, earlier: str) -> str:
         template = self.prompt or prompt("extract_facts")
@@ -146,14 +146,14 @@ class LlmSummary:
             if self.exclude_topics
             else ""
         )
-        shown: list[str] = []
+        lines: list[str] = []
         for number, message in enumerate(part, 1):
             when = f" {message.at.isoformat(timespec='minutes')}" if message.at else ""
             who = " ".join(escaped(message.author).split())
             who = f" {who}" if who and who.lower() != message.role else ""
             # further lines are indented, so that none can pass for another message
             text = escaped(message.text.strip()).replace("\n", "\n    ")
-            shown.append(f"[{number}]{when} {message.role}{who}: {text}")
+            lines.append(f"[{number}]{when} {message.role}{who}: {text}")
         slots = "\n".join(
             f"{escaped(subject, one_line=True)} · {escaped(attribute, one_line=True)}"
             for subject, attribute in transcript.slots
@@ -166,7 +166,7 @@ class LlmSummary:
             summary=prompt("session_summary") if transcript.ended else "",
             slots=f"<slots>\n{slots}\n</slots>\n" if slots else "",
             earlier=f"<earlier>\n{escaped(earlier)}\n</earlier>\n" if earlier else "",
-            transcript="\n".join(shown),
+            transcript="\n".join(lines),
         )
 
 
@@ -200,8 +200,8 @@ class CompactionAwareSummary:
         Raises:
             ModelError: the inner provider failed.
         """
-        said = [message for message in transcript if not message.compaction]
-        uncovered = said
+        utterances = [message for message in transcript if not message.compaction]
+        uncovered = utterances
         facts: list[Fact] = []
         latest = -math.inf
         summaries = [
@@ -216,7 +216,9 @@ class CompactionAwareSummary:
             # message times have microseconds, which session services truncate or round
             first = datetime.fromtimestamp(start, UTC) - timedelta(microseconds=1)
             last = datetime.fromtimestamp(end, UTC)
-            within = [message for message in said if message.at and first <= message.at <= last]
+            within = [
+                message for message in utterances if message.at and first <= message.at <= last
+            ]
             covered = [summary, *within]
             uncovered = [
                 message

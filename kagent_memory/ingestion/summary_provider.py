@@ -141,14 +141,16 @@ class PassthroughSummary:
 
 def _kept(transcript: Transcript) -> Iterator[tuple[Message, tuple[str, ...]]]:
     """Yield the turns to keep, each with the ids of its events."""
-    said = transcript.said
-    short = {number for number, message in enumerate(said) if says_little(message.text)}
-    telling = (message.text for number, message in enumerate(said) if number not in short)
+    turns = transcript.said
+    short = {number for number, message in enumerate(turns) if says_little(message.text)}
+    informative = (message.text for number, message in enumerate(turns) if number not in short)
     topics = (
-        frozenset(term for text in telling for term in tokens(text)) if short else frozenset[str]()
+        frozenset(term for text in informative for term in tokens(text))
+        if short
+        else frozenset[str]()
     )
     before = Message(text="")
-    for number, message in enumerate(said):
+    for number, message in enumerate(turns):
         events = (message,)
         is_answer = number in short and is_question(before.text)
         if message.role == "user" and before.role == "agent" and is_answer:
@@ -161,7 +163,7 @@ def _kept(transcript: Transcript) -> Iterator[tuple[Message, tuple[str, ...]]]:
         )
         if is_answer or not is_idle:
             yield message, tuple(event.event_id for event in events if event.event_id)
-        before = said[number]
+        before = turns[number]
 
 
 def says_little(text: str) -> bool:

@@ -43,17 +43,17 @@ def prepared(
     Raises:
         InvalidInput: an id, time, role or field does not fit.
     """
-    seen: Counter[str] = Counter()
+    repeats: Counter[str] = Counter()
 
     def checked(message: Message) -> Message:
         message = fitting(_MESSAGE.validate_python, message, "A message's")
         event_id = message.event_id
         if not event_id:
             said_at = message.at.isoformat() if message.at else ""
-            said = "\0".join((session_id, message.role, message.author, said_at, message.text))
-            digest = hashlib.blake2b(said.encode(errors="replace"), digest_size=12).hexdigest()
-            seen[digest] += 1
-            event_id = f"{digest}-{seen[digest]}"
+            identity = "\0".join((session_id, message.role, message.author, said_at, message.text))
+            digest = hashlib.blake2b(identity.encode(errors="replace"), digest_size=12).hexdigest()
+            repeats[digest] += 1
+            event_id = f"{digest}-{repeats[digest]}"
         recalled: list[str] = []
         for text in message.recalled:
             # stored before such data was refused: no message may repeat it

@@ -180,8 +180,10 @@ class Worker:
             )
             raise
         except Exception as error:
-            spent = replace(job, calls=job.calls + meter.calls, tokens=job.tokens + meter.tokens)
-            await uninterrupted(self._failed(spent, error))
+            billed_job = replace(
+                job, calls=job.calls + meter.calls, tokens=job.tokens + meter.tokens
+            )
+            await uninterrupted(self._failed(billed_job, error))
         finally:
             heart.cancel()
 
@@ -230,12 +232,14 @@ class Worker:
         self, job: Job, error: str, *, pause: float, dead: bool = False, counted: bool = True
     ) -> None:
         run_after = self.clock() + timedelta(seconds=pause)
-        left = job if counted else replace(job, attempts=job.attempts - 1)
+        released_job = job if counted else replace(job, attempts=job.attempts - 1)
         try:
-            await self.store.release(left, run_after=run_after, error=error, dead=dead)
-        except KagentMemoryError as away:
+            await self.store.release(released_job, run_after=run_after, error=error, dead=dead)
+        except KagentMemoryError as failure:
             logger.warning(
-                "Job %s could not be released and waits for its lease to expire: %s", job.id, away
+                "Job %s could not be released and waits for its lease to expire: %s",
+                job.id,
+                failure,
             )
 
 
