@@ -1,6 +1,6 @@
 # make demo    watch an agent remember across two processes   (STORE=postgres, MODEL=…, EMBEDDING=…)
 # make quick   the tests that your change touches, in half a minute
-# make test    all tests, on SQLite and PostgreSQL, two processes a core
+# make test    all tests, on SQLite and PostgreSQL, three processes a core
 # make lint    format, lint, types, architecture; prints each room's mass beside its budget
 # make check   lint and test: what CI runs
 # make format  format the code and mend what ruff can mend

@@ -78,10 +78,10 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-_FIRST = tuple(
+_SLOW = tuple(
     f"tests/{name}"
     for name in (
-        *("acceptance/", "cli/", "models/"),
+        *("acceptance/", "cli/"),
         *("server/test_browser", "server/test_mcp", "stores/test_postgres_network"),
         *("test_d", "test_mixed_load", "test_package"),
     )
@@ -89,10 +89,22 @@ _FIRST = tuple(
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes or waits for seconds, and let one process of several import LiteLLM:
-    the others take over what that one does not come to.
+    """Let each process begin with a share of what takes or waits for seconds, so that none is left
+    for the end, and let one process import LiteLLM for `models/`.
+
+    A process is given a run of tests at first, and takes over those that another does not come to.
     """
-    items.sort(key=lambda item: not item.nodeid.startswith(_FIRST))
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/models/"))
+    parts: list[list[pytest.Item]] = [[], []]
+    for item in items:
+        parts[not item.nodeid.startswith(_SLOW)].append(item)
+    count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    shares = [
+        part[len(part) * number // count : len(part) * (number + 1) // count]
+        for number in range(count)
+        for part in parts
+    ]
+    items[:] = [item for share in shares for item in share]
 
 
 def _database(uri: str, name: str) -> str:

@@ -81,14 +81,14 @@ def test_the_demo_remembers_across_two_processes(
     """The demo remembers across two processes without leaving this machine, in a directory of its
     own.
     """
-    done = play("--store", store)
-    assert done.returncode == 0, done.stderr
-    told = done.stdout
-    kept = re.search(r"The memories are in (\S+); look at them with:\n +\S+ (.+)", told)
-    assert kept
-    directory, look = Path(kept[1]), shlex.split(kept[2])
-    assert told.count("\n") <= 30
-    first, second, verbs = re.split("-- process 2, (?:session|by the verbs)", told)
+    process = play("--store", store)
+    assert process.returncode == 0, process.stderr
+    output = process.stdout
+    match = re.search(r"The memories are in (\S+); look at them with:\n +\S+ (.+)", output)
+    assert match
+    directory, look = Path(match[1]), shlex.split(match[2])
+    assert output.count("\n") <= 30
+    first, second, verbs = re.split("-- process 2, (?:session|by the verbs)", output)
     assert 'tool:      save_memory({"content": "my favourite tea is oolong."})' in first
     assert "assistant: Oolong: I found it in what was prefetched" in second
     assert 'tool:      load_memory({"query": "What was the matter with ERR-00123?"})' in second
@@ -98,7 +98,7 @@ def test_the_demo_remembers_across_two_processes(
         r'forget: +"The surprise party .*"; its session, saved again, brought back 0\n', verbs
     )
     assert re.search(r"receipt: +1 memory, .* by ada: [0-9a-f]{64}\n", verbs)
-    assert len(set(re.findall(r"-- process [12], session (\w+)", told))) == 2
+    assert len(set(re.findall(r"-- process [12], session (\w+)", output))) == 2
     assert list(directory.iterdir())
     assert main(look) == 0
     assert "surprise party" not in capsys.readouterr().out
@@ -110,7 +110,7 @@ def test_the_demo_remembers_across_two_processes(
 def test_a_failed_demo_says_why_in_one_line(watched: Path, monkeypatch: pytest.MonkeyPatch):
     """A half that fails ends the demo, in the error's own words."""
     monkeypatch.setenv("KAGENT_MEMORY_TTL_DAYS", "x")
-    done = play()
-    assert done.returncode == 1
-    assert "Invalid value for the setting ttl_days" in done.stderr
-    assert "Traceback" not in done.stderr
+    process = play()
+    assert process.returncode == 1
+    assert "Invalid value for the setting ttl_days" in process.stderr
+    assert "Traceback" not in process.stderr

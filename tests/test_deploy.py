@@ -52,8 +52,8 @@ def templates() -> dict[str, dict[str, Any]]:
 
 def test_the_kustomization_names_every_file():
     """The kustomization names every file and all that is wanted."""
-    there = {path.name for path in (DEPLOY / "kubernetes").glob("*.yaml")} - {"kustomization.yaml"}
-    assert set(KUSTOMIZATION["resources"]) == there
+    files = {path.name for path in (DEPLOY / "kubernetes").glob("*.yaml")} - {"kustomization.yaml"}
+    assert set(KUSTOMIZATION["resources"]) == files
     serving = {"kagent-memory-server", "kagent-memory-worker"}
     assert set(templates()) == {"kagent-memory-migrate", *serving}
     assert set(named("NetworkPolicy")) == set(named("PodDisruptionBudget")) == serving
@@ -224,14 +224,14 @@ def test_images_of_others_are_pinned_by_tag_and_digest():
 def test_hadolint_finds_nothing():
     """hadolint has nothing to say about the Dockerfile."""
     hadolint = program("hadolint")
-    ran = subprocess.run(
+    process = subprocess.run(
         [hadolint, str(DEPLOY / "Dockerfile")],
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
-    assert (ran.returncode, ran.stdout) == (0, "")
+    assert (process.returncode, process.stdout) == (0, "")
 
 
 @pytest.mark.parametrize("number", range(len(objects())))

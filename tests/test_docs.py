@@ -82,11 +82,11 @@ def test_each_security_promise_names_its_tests():
         file.read_text(encoding="utf-8")
         for file in [*ROOT.glob("tests/**/*.py"), *ROOT.glob("*/testing/*.py")]
     )
-    there = set(re.findall(r"def (test_\w+)\(", code))
+    tests = set(re.findall(r"def (test_\w+)\(", code))
     for row in rows:
         named = set(re.findall(r"`(test_\w+)`", row))
         assert named, row
-        assert named <= there, named - there
+        assert named <= tests, named - tests
 
 
 def test_troubleshooting_names_every_error():
@@ -178,9 +178,9 @@ async def test_openapi_has_every_route_of_the_server_page():
     ):
         assert (await client.get("/openapi.json")).json() == described
     page = (ROOT / "docs/how-to/server.md").read_text(encoding="utf-8")
-    named, there = (
+    named, routes = (
         {re.sub(r"{\w+}", "{}", path) for path in paths}
         for paths in (re.findall(r"(?<=[` ])/api/v1/[\w/{}]+", page), described["paths"])
     )
     assert named
-    assert named <= there
+    assert named <= routes

@@ -32,21 +32,21 @@ def by_part(findings: Sequence[Diagnosis]) -> dict[str, Diagnosis]:
 async def test_versions_and_migrations_are_those_of_the_database(store_uri: str) -> None:
     """The doctor reports the versions and migrations of the database."""
     await (await Memories.open(store_uri, llm=False, worker=False)).close()
-    found = by_part(await doctor.examine(store_uri, llm=False))
+    parts = by_part(await doctor.examine(store_uri, llm=False))
     dialect = "postgres" if store_uri.startswith("postgres") else "libsql"
     applied = ", ".join(f"{step.number} {step.name}" for step in migrations(dialect))
-    assert found["migrations"] == Diagnosis("migrations", "ok", f"Applied: {applied}.")
-    assert (found["permissions"].state, found["extension"].state) == ("ok", "ok")
+    assert parts["migrations"] == Diagnosis("migrations", "ok", f"Applied: {applied}.")
+    assert (parts["permissions"].state, parts["extension"].state) == ("ok", "ok")
     if dialect == "postgres":
         with psycopg.connect(store_uri) as connection:
             server, vector = connection.execute(
                 "SELECT current_setting('server_version'), extversion FROM pg_extension WHERE "
                 "extname = 'vector'"
             ).fetchone() or ("", "")
-        assert found["database"].text.endswith(f"answers: PostgreSQL {server}.")
-        assert found["extension"].text == f"pgvector {vector}."
+        assert parts["database"].text.endswith(f"answers: PostgreSQL {server}.")
+        assert parts["extension"].text == f"pgvector {vector}."
     else:
-        assert "SQLite 3." in found["database"].text
+        assert "SQLite 3." in parts["database"].text
 
 
 async def test_rights_that_the_database_user_lacks_are_named(postgres_uri: str) -> None:
@@ -57,13 +57,13 @@ async def test_rights_that_the_database_user_lacks_are_named(postgres_uri: str) 
             connection.execute("GRANT USAGE ON SCHEMA kagent_memory TO reader")
             connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA kagent_memory TO reader")
             connection.execute("GRANT INSERT, UPDATE, DELETE ON kagent_memory.memory TO reader")
-            found = by_part(
+            parts = by_part(
                 await doctor.examine(postgres_uri.replace("postgres:@", "reader:@"), llm=False)
             )
         finally:
             connection.execute("DROP OWNED BY reader")
             connection.execute("DROP ROLE reader")
-    lacking = found["permissions"]
+    lacking = parts["permissions"]
     assert (lacking.state, "GRANT" in lacking.advice) == ("bad", True)
     assert "CREATE on kagent_memory" in lacking.text
     assert "INSERT on ingest_job" in lacking.text
@@ -88,11 +88,11 @@ async def test_what_cannot_be_opened_is_told(tmp_path: Path, name: str) -> None:
         uri, embedding=HashEmbedder(8), llm=False, worker=False
     ) as memories:
         await memories.add(Scope("", "ada", "desk"), ["Ada sings"])
-    given = {"uri": uri, **UNOPENED[name]}
-    found = await doctor.examine(given.pop("uri").format(folder=tmp_path), **given)
-    assert [finding.state for finding in found if finding.state != "ok"] == ["bad"]
-    assert found[-1].text
-    assert found[-1].advice
+    arguments = {"uri": uri, **UNOPENED[name]}
+    findings = await doctor.examine(arguments.pop("uri").format(folder=tmp_path), **arguments)
+    assert [finding.state for finding in findings if finding.state != "ok"] == ["bad"]
+    assert findings[-1].text
+    assert findings[-1].advice
 
 
 async def test_an_embedder_that_is_away_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,9 +103,9 @@ async def test_an_embedder_that_is_away_is_told(monkeypatch: pytest.MonkeyPatch)
             await asyncio.sleep(3600)
 
     monkeypatch.setattr(diagnosis, "PROBE_SECONDS", 0.2)
-    found = by_part(await doctor.examine("libsql:///:memory:", embedding=Away(8), llm=False))
-    assert found["embedder"].state == "bad"
-    assert found["embedder"].advice
+    parts = by_part(await doctor.examine("libsql:///:memory:", embedding=Away(8), llm=False))
+    assert parts["embedder"].state == "bad"
+    assert parts["embedder"].advice
 
 
 async def test_a_server_tells_a_bound_caller_nothing_of_its_parts() -> None:

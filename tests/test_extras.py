@@ -68,9 +68,9 @@ async def test_an_option_names_its_extra_before_a_file_is_made(
 ) -> None:
     """An option that needs a missing package names the extra that brings it, and makes nothing."""
     without(package, ours="kagent_memory.stores.postgres")
-    given: dict[str, Any] = {"uri": "libsql:///{folder}/memory.db", "llm": False, **options}
+    arguments: dict[str, Any] = {"uri": "libsql:///{folder}/memory.db", "llm": False, **options}
     with needs(extra):
-        await Memories.open(given.pop("uri").format(folder=tmp_path), **given)
+        await Memories.open(arguments.pop("uri").format(folder=tmp_path), **arguments)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -47,20 +47,20 @@ def run(sample: str, *arguments: object) -> tuple[int, str, str]:
         except SystemExit as end:
             code = end.code
         written = out.getvalue().decode()
-    said = errors.getvalue()
-    return (1, written, said + code) if isinstance(code, str) else (code or 0, written, said)
+    stderr = errors.getvalue()
+    return (1, written, stderr + code) if isinstance(code, str) else (code or 0, written, stderr)
 
 
 async def check(golden: str, folder: Path, sample: str, *arguments: object) -> None:
     """Compare what a sample writes with a golden file, and import it twice."""
-    code, out, said = run(sample, *arguments)
-    assert code == 0, said
+    code, out, stderr = run(sample, *arguments)
+    assert code == 0, stderr
     lines = out.splitlines()[1:]  # the head says when it was written
     path = ITEMS / golden
-    told = "\n".join([*said.splitlines(), *lines, ""])
+    text = "\n".join([*stderr.splitlines(), *lines, ""])
     if os.environ.get("GOLDEN") == "write":
-        path.write_text(told, encoding="utf-8")
-    assert told == path.read_text(encoding="utf-8"), "if it is meant: make docs"
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8"), "if it is meant: make docs"
     converted = folder / "converted.jsonl"
     converted.write_text(out, encoding="utf-8")
     count = len(lines) - 1
@@ -82,8 +82,8 @@ def database(postgres_uri: str) -> Iterator[str]:
         [(schema,)] = connection.execute(
             "SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'vector'"
         ).fetchall()
-        made = (ITEMS / "foreign.sql").read_text("utf-8").replace("{vector}", f"{schema}.vector")
-        connection.execute(f"DROP TABLE IF EXISTS {', '.join(tables)}; {made}".encode())
+        script = (ITEMS / "foreign.sql").read_text("utf-8").replace("{vector}", f"{schema}.vector")
+        connection.execute(f"DROP TABLE IF EXISTS {', '.join(tables)}; {script}".encode())
         before = rows()
         yield postgres_uri
         assert rows() == before
@@ -107,13 +107,13 @@ async def test_a_table_becomes_lines_and_stays(database, tmp_path, arguments):
 @pytest.mark.parametrize("shape", ["list", "results", "memories"])
 async def test_mem0s_export_keeps_topics_and_expiry(tmp_path, shape):
     """Each of the forms that mem0 exports is read."""
-    one = {"id": "x1", "memory": "Likes tea", "user_id": "ada", "categories": ["food"]}
-    two = {"id": "x2", "memory": "Until May", "user_id": "grace", "role": "user"}
-    rows = [{**one, "metadata": None, "score": None}, {**two, "expiration_date": "2026-05-01"}]
+    first = {"id": "x1", "memory": "Likes tea", "user_id": "ada", "categories": ["food"]}
+    second = {"id": "x2", "memory": "Until May", "user_id": "grace", "role": "user"}
+    rows = [{**first, "metadata": None, "score": None}, {**second, "expiration_date": "2026-05-01"}]
     rows = [{"created_at": "2026-02-09T12:00:00", **row} for row in rows]
     (tmp_path / "mem0.json").write_text(json.dumps(rows if shape == "list" else {shape: rows}))
-    given = "import_mem0.py", tmp_path / "mem0.json", "--app", "a"
-    await check("import_mem0_export.jsonl", tmp_path, *given)
+    arguments = "import_mem0.py", tmp_path / "mem0.json", "--app", "a"
+    await check("import_mem0_export.jsonl", tmp_path, *arguments)
 
 
 @pytest.mark.skipif(not hasattr(adk_memory, "SqliteMemoryService"), reason="ADK has it since 2.11")
@@ -136,7 +136,7 @@ async def test_turns_of_adks_own_service_keep_who_and_when(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["import_kagent.py", "--table", 'x"; DROP TABLE memory; --'], "cannot be read"),
         (["import_mem0.py", "--table", "memory"], "cannot be read"),
@@ -145,13 +145,13 @@ async def test_turns_of_adks_own_service_keep_who_and_when(tmp_path):
         (["import_langgraph.py", "--namespace", "memories.*"], "pass --app and --user"),
     ],
 )
-def test_another_table_is_refused_and_left_alone(database, arguments, told):
+def test_another_table_is_refused_and_left_alone(database, arguments, message):
     """A table of another system is not read as this one, and rows want an owner."""
-    code, out, said = run(arguments[0], database, *arguments[1:])
-    assert (code, '"end"' in out, told in said) == (1, False, True)
+    code, out, stderr = run(arguments[0], database, *arguments[1:])
+    assert (code, '"end"' in out, message in stderr) == (1, False, True)
 
 
 def test_a_database_away_is_refused_without_its_password():
     """The error does not repeat the password of the URI."""
-    code, out, said = run("import_kagent.py", "postgresql://me:hunter2secret@127.0.0.1:1/x")
-    assert (code, '"end"' in out, "hunter2secret" in said) == (1, False, False)
+    code, out, stderr = run("import_kagent.py", "postgresql://me:hunter2secret@127.0.0.1:1/x")
+    assert (code, '"end"' in out, "hunter2secret" in stderr) == (1, False, False)

@@ -46,9 +46,11 @@ def run_python(
 ) -> str:
     command = [sys.executable, *(["-S"] if env else []), "-P", "-c", code, *map(str, arguments)]
     environ = {**os.environ, **(env or {})}
-    ran = subprocess.run(command, cwd=cwd, env=environ, capture_output=True, text=True, timeout=300)
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout
+    process = subprocess.run(
+        command, cwd=cwd, env=environ, capture_output=True, text=True, timeout=300
+    )
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 def test_importing_the_package_imports_none_of_its_modules():
@@ -105,10 +107,10 @@ def test_an_index_shows_links_that_lead_to_the_repository(tmp_path: Path):
         "GITHUB_SERVER_URL": "https://forge.example",
         "GITHUB_REPOSITORY": "ada/memory",
     }
-    ran = subprocess.run(
+    process = subprocess.run(
         command, cwd=ROOT, env=environ, check=True, capture_output=True, timeout=300
     )
-    shown = json.loads(ran.stdout)
+    shown = json.loads(process.stdout)
     urls, links = shown["urls"], re.findall(r"\]\(([^)]*)\)", shown["readme"]["text"])
     assert urls["Repository"] == "https://forge.example/ada/memory"
     files = f"{urls['Repository']}/blob/v{shown['version']}/"
@@ -126,11 +128,11 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path):
         for path in PACKAGE.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    held = set(zipfile.ZipFile(wheel).namelist())
-    assert {name for name in held if ".dist-info/" not in name} == ours
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {name for name in names if ".dist-info/" not in name} == ours
     kinds = {Path(name).suffix or Path(name).name for name in ours}
     assert {".py", ".typed", ".sql", ".md", ".html", ".css"} <= kinds
-    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in held)
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
 
 def test_the_wheel_remembers_with_the_checkout_out_of_the_way(wheel: Path, tmp_path: Path):

@@ -14,7 +14,7 @@ def test_ids_of_one_time_rise_whatever_else_asks_for_ids() -> None:
     meanwhile.
     """
     times = [NOW, NOW + timedelta(milliseconds=1), None]
-    made = [[new_id(at) for at in times] for _ in range(20)]
-    for ids in zip(*made, strict=True):
+    batches = [[new_id(at) for at in times] for _ in range(20)]
+    for ids in zip(*batches, strict=True):
         assert list(ids) == sorted(ids)
-    assert len({id for ids in made for id in ids}) == 60
+    assert len({id for ids in batches for id in ids}) == 60

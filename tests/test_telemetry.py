@@ -53,14 +53,14 @@ def metrics(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemoryMetricReader]:
 def points(metrics: InMemoryMetricReader) -> dict[str, Any]:
     """Return the measurements since the last look, by the name of the metric."""
     data = metrics.get_metrics_data()
-    found = data.resource_metrics[0].scope_metrics[0].metrics if data else []
-    return {metric.name: point for metric in found for point in metric.data.data_points}
+    measures = data.resource_metrics[0].scope_metrics[0].metrics if data else []
+    return {metric.name: point for metric in measures for point in metric.data.data_points}
 
 
 def queue(metrics: InMemoryMetricReader) -> tuple[float, float]:
     """Return the number of open jobs, and the age of the oldest."""
-    found = points(metrics)
-    jobs, age = found["open_jobs"], found["oldest_job_age"]
+    values = points(metrics)
+    jobs, age = values["open_jobs"], values["oldest_job_age"]
     assert jobs.attributes["kagent_memory.store"] == "libsql"
     return jobs.value, age.value
 
@@ -100,14 +100,15 @@ async def test_texts_are_recorded_when_opted_in(
 
 
 @pytest.mark.parametrize(
-    ("query", "told", "untold"), [("dark mode", "empty", "gated"), ("Hello!", "gated", "empty")]
+    ("query", "attribute", "untold"),
+    [("dark mode", "empty", "gated"), ("Hello!", "gated", "empty")],
 )
 async def test_latency_mode_and_empty_answers_are_measured(
     service: KagentMemoryService,
     metrics: InMemoryMetricReader,
     spans: InMemorySpanExporter,
     query: str,
-    told: str,
+    attribute: str,
     untold: str,
 ) -> None:
     """A search that the gate held back counts as gated, and not as empty."""
@@ -115,10 +116,10 @@ async def test_latency_mode_and_empty_answers_are_measured(
     searched = points(metrics)["duration"]
     assert searched.count == 1
     assert searched.attributes["gen_ai.operation.name"] == "search_memory"
-    assert searched.attributes[f"kagent_memory.{told}"] is True
+    assert searched.attributes[f"kagent_memory.{attribute}"] is True
     assert f"kagent_memory.{untold}" not in searched.attributes
     traced = named(spans, "search_memory").attributes
-    assert ("kagent_memory.gated" in traced) is (told == "gated")
+    assert ("kagent_memory.gated" in traced) is (attribute == "gated")
 
 
 async def test_the_oldest_jobs_age_shows_an_outage(
@@ -171,9 +172,9 @@ async def test_a_search_nests_under_the_tool_that_made_it(
     tracer = telemetry._tracer
     inner = tool.run_async
 
-    async def traced(**given: Any) -> Any:
+    async def traced(**arguments: Any) -> Any:
         with tracer.start_as_current_span("execute_tool load_memory"):
-            return await inner(**given)
+            return await inner(**arguments)
 
     tool.run_async = traced
     await Chat(

@@ -204,7 +204,9 @@ def test_a_summary_with_no_model_is_refused_when_it_is_made(choice: Any):
 
 
 async def test_a_summary_takes_the_settings_of_its_service(monkeypatch: pytest.MonkeyPatch):
-    """A summary takes the name of a model and the settings of its service."""
+    """A summary takes the name of a model and the settings of its service; LiteLLM is told the
+    time-out, since it calls some providers in a thread, beyond cancellation.
+    """
     timeouts: list[float] = []
 
     class LiteLLM:

@@ -133,18 +133,3 @@ async def test_cancellation_passes_through_and_hanging_does_not():
 
     with pytest.raises(ModelError, match="did not answer in time"):
         await answered(Hangs(None), model_timeout_seconds=0.05)
-
-
-async def test_litellm_is_told_the_time_out(monkeypatch: pytest.MonkeyPatch):
-    """A provider that LiteLLM calls in a thread, beyond cancellation, times out too."""
-    timeouts: list[float] = []
-
-    class LiteLLM:
-        @staticmethod
-        async def acompletion(**arguments: Any) -> Any:
-            timeouts.append(arguments["timeout"])
-            return {"choices": [{"message": {"content": TEA}}]}
-
-    monkeypatch.setattr("kagent_memory.models.calls._litellm", lambda: LiteLLM)
-    await answered(model_timeout_seconds=7)
-    assert timeouts == [7]

@@ -14,7 +14,6 @@ from kagent_memory import Fact, Memories
 from kagent_memory.errors import StoreError
 from kagent_memory.retention import prune
 from kagent_memory.retrieval.ranking.importance import ImportanceWeights
-from kagent_memory.stores.base import MemoryStore
 from kagent_memory.stores.sql import maintenance
 from kagent_memory.stores.sql.session import Transaction
 from kagent_memory.stores.values import Pruned
@@ -95,16 +94,6 @@ async def test_a_prune_that_breaks_off_keeps_what_it_had_done(store_uri: str, mo
         with pytest.raises(StoreError):
             await memories.store.memories.prune(now=now, popular_after=10)
         assert [len(await kept_ids(memories, scope)) for scope in scopes] == [1, 2]
-
-
-async def test_a_prune_searches_no_scope_without_need(store_uri: str, monkeypatch: Any):
-    """A scope in which similarity decides nothing is not searched."""
-    async with await opened(store_uri, policy="tiers", half_life_days=100) as memories:
-        await memories.add(ADA, ["Ada sails", Fact("Grace paints", importance=0.05)])
-        monkeypatch.delattr(type(memories.store.memories), "view")
-        monkeypatch.delattr(MemoryStore, "view")
-        later(memories, days=150)
-        assert (await memories.prune()).faded == 1
 
 
 @LEGS

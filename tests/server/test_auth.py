@@ -115,8 +115,8 @@ async def test_what_is_not_the_callers_is_404_at_every_route(memories: Memories,
             answer = await client.request(method, path, **more)
             assert (answer.status_code, "secret of bob" in answer.text) == (404, False), path
     for user, id in (("ada", own), ("bob", theirs)):
-        [left] = (await memories.list(Scope("", user, "demo"))).memories
-        assert left.id == id
+        [memory] = (await memories.list(Scope("", user, "demo"))).memories
+        assert memory.id == id
 
 
 async def test_a_bound_caller_finds_only_its_scopes_and_jobs(memories: Memories, clock: Clock):

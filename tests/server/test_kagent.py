@@ -55,7 +55,7 @@ async def saved(client: httpx.AsyncClient, *items: dict[str, Any]) -> list[str]:
     return [answer.json()["id"] for answer in answers]
 
 
-async def found(client: httpx.AsyncClient, **more: Any) -> list[dict[str, Any]]:
+async def search(client: httpx.AsyncClient, **more: Any) -> list[dict[str, Any]]:
     answer = await client.post(SEARCH, json={**WHO, "vector": axis(0), **more})
     assert answer.status_code == 200, answer.text
     return answer.json()
@@ -134,7 +134,7 @@ async def test_a_saved_memory_comes_back_as_kagent_writes_it(client: httpx.Async
     [id] = await saved(client, item("User prefers dark mode", metadata=metadata, unknown="ignored"))
     shown = {"id": str(uuid.UUID(id)), "content": "User prefers dark mode"}
     hit = {"score": 1.0, "metadata": metadata, "created_at": "2026-03-01T12:00:00.12345Z"}
-    assert await found(client) == [{**shown, **hit}]
+    assert await search(client) == [{**shown, **hit}]
     times = {"created_at": "2026-03-01T12:00:00Z", "expires_at": "2026-03-16T12:00:00Z"}
     assert await listed(client) == [{**shown, "access_count": 0, **times}]
     batch = {"items": [item(f"fact {n}", axis(n), ttl_days=7) for n in (2, 3)]}
@@ -164,7 +164,7 @@ async def test_odd_bodies_are_read_as_in_go(
 ):
     """Metadata is any JSON, content may be absent, and names match whatever their case."""
     assert (await client.post(SAVE, content=json.dumps(sent).encode())).status_code == 201
-    assert [(memory["content"], memory["metadata"]) for memory in await found(client)] == [
+    assert [(memory["content"], memory["metadata"]) for memory in await search(client)] == [
         (content, metadata)
     ]
 
@@ -179,9 +179,9 @@ async def test_a_memory_lives_15_days_or_as_long_as_it_says(
     fields: dict[str, Any] = {} if ttl is None else {"ttl_days": ttl}
     await saved(client, item(**fields))
     clock.forward(days=expires, seconds=-1)
-    assert len(await listed(client)) == len(await found(client)) == 1
+    assert len(await listed(client)) == len(await search(client)) == 1
     clock.forward(seconds=1)
-    assert await listed(client) == await found(client) == []
+    assert await listed(client) == await search(client) == []
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ async def test_search_gives_the_nearest_first_and_as_many_as_asked(
     and 0 means no floor.
     """
     await saved(client, *[item(f"tilt {n}", axis(0, n * 0.4)) for n in (3, 1, 6, 0, 2, 5, 4)])
-    answer = await found(client, **options)
+    answer = await search(client, **options)
     assert [memory["content"] for memory in answer] == [f"tilt {n}" for n in range(rows)]
     assert [memory["score"] for memory in answer] == pytest.approx(
         [math.cos(n * 0.4) for n in range(rows)], abs=2e-3
@@ -218,7 +218,7 @@ async def test_only_what_was_handed_over_counts_and_orders_the_list(
     """A hit below the floor does not count as delivered."""
     near, far = await saved(client, item("near", axis(0)), item("far", axis(0, 1.5)))
     for _ in range(2):
-        assert len(await found(client, limit=2, min_score=0.5)) == 1
+        assert len(await search(client, limit=2, min_score=0.5)) == 1
     await memories.drain(60)
     assert [(memory["id"], memory["access_count"]) for memory in await listed(client)] == [
         (near, 2),
@@ -237,10 +237,10 @@ async def test_an_agent_name_covers_its_underscored_form(
     async def contents(**who: str) -> set[str]:
         return {memory["content"] for memory in await listed(client, **who)}
 
-    assert {memory["content"] for memory in await found(client, **hyphen)} == {"a-b u", "a_b u"}
-    assert {memory["content"] for memory in await found(client, **underscore)} == {"a_b u"}
+    assert {memory["content"] for memory in await search(client, **hyphen)} == {"a-b u", "a_b u"}
+    assert {memory["content"] for memory in await search(client, **underscore)} == {"a_b u"}
     assert await contents(**hyphen) == {"a-b u", "a_b u"}
-    assert len(await found(client, **hyphen, limit=1)) == 1
+    assert len(await search(client, **hyphen, limit=1)) == 1
     await memories.drain(60)
     assert sum(memory["access_count"] for memory in await listed(client, **hyphen)) == 4
     for _ in range(2):
@@ -259,7 +259,7 @@ async def test_list_shows_what_agents_of_ours_learnt(client: httpx.AsyncClient, 
         "learnt by keywords",
         "stored by kagent",
     }
-    assert [memory["content"] for memory in await found(client)] == ["stored by kagent"]
+    assert [memory["content"] for memory in await search(client)] == ["stored by kagent"]
 
 
 async def test_a_store_that_is_away_is_a_500_that_says_why(memories: Memories, clock: Clock):

@@ -278,12 +278,12 @@ async def test_scopes_beside_are_searched_and_never_changed(uri: str):
     async with Client(stdio_client(parameters(uri, "--beside", "demo", "team/of a"))) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == TOOLS
         own = await call(client, "save_memory", content="Ada drinks sencha tea.")
-        found = {
+        hits = {
             memory["id"]: memory
             for memory in (await call(client, "load_memory", query="who drinks tea"))["memories"]
         }
-        assert set(found) == {own["id"], shared}
-        assert (found[shared].get("shared"), found[own["id"]].get("shared")) == (True, None)
+        assert set(hits) == {own["id"], shared}
+        assert (hits[shared].get("shared"), hits[own["id"]].get("shared")) == (True, None)
         listed = (await call(client, "list_memories"))["memories"]
         assert [memory["id"] for memory in listed] == [own["id"]]
         await failure(client, "forget_memory", id=shared)

@@ -190,25 +190,25 @@ class Held:
 
 
 @pytest.fixture
-def waiting() -> Held:
+def gate() -> Held:
     return Held()
 
 
 @pytest.fixture
-async def many(waiting: Held, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[httpx.AsyncClient]:
+async def many(gate: Held, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[httpx.AsyncClient]:
     """Yield a client with unlimited connections to a server with few slots and the waiting
     route.
     """
     monkeypatch.setattr(auth, "MAX_RUNNING", 32)
     monkeypatch.setattr(auth, "MAX_OPEN", 8)
-    server = served(_opened, Access(trusted_proxy=True), routes={"/held": waiting.answer})
+    server = served(_opened, Access(trusted_proxy=True), routes={"/held": gate.answer})
     base = await asyncio.to_thread(server.__enter__)
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(
         base_url=base, trust_env=False, timeout=PATIENCE, limits=limits
     ) as client:
         yield client
-        waiting.go.set()
+        gate.go.set()
     await asyncio.to_thread(server.__exit__, None, None, None)
 
 
@@ -216,45 +216,43 @@ def asked(client: httpx.AsyncClient, user: str, content: bytes = b"") -> asyncio
     return asyncio.ensure_future(client.post("/held", content=content, headers={"x-user-id": user}))
 
 
-async def test_requests_of_one_caller_are_bounded(waiting: Held, many: httpx.AsyncClient):
+async def test_requests_of_one_caller_are_bounded(gate: Held, many: httpx.AsyncClient):
     """Requests of one caller beyond an eighth of the slots get 429."""
     greedy = [asked(many, "greedy") for _ in range(9)]
     refused, _ = await asyncio.wait(greedy, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE)
     [answer] = [task.result() for task in refused]
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
     for _ in range(4):
-        assert await waiting.begins()
-    assert not await waiting.begins(within=0.3)
+        assert await gate.begins()
+    assert not await gate.begins(within=0.3)
     modest = await many.get("/api/v1/info", headers={"x-user-id": "modest"})
     assert modest.status_code == 200
-    waiting.go.set()
+    gate.go.set()
     answers = await asyncio.gather(*greedy)
     assert sorted(answer.status_code for answer in answers) == [200] * 8 + [429]
 
 
-async def test_long_searches_of_one_caller_take_turns(waiting: Held, many: httpx.AsyncClient):
+async def test_long_searches_of_one_caller_take_turns(gate: Held, many: httpx.AsyncClient):
     """One long request per caller runs at a time; short ones and other callers' go on."""
     greedy = [asked(many, "greedy", b"a word " * 1_000) for _ in range(4)]
-    assert await waiting.begins()
-    assert not await waiting.begins(within=0.3)
+    assert await gate.begins()
+    assert not await gate.begins(within=0.3)
     others = [asked(many, "greedy"), asked(many, "modest")]
     for _ in others:
-        assert await waiting.begins()
-    waiting.go.set()
+        assert await gate.begins()
+    gate.go.set()
     answers = await asyncio.gather(*greedy, *others)
     assert {answer.status_code for answer in answers} == {200}
 
 
-async def test_health_is_told_when_no_other_request_has_a_turn(
-    waiting: Held, many: httpx.AsyncClient
-):
+async def test_health_is_told_when_no_other_request_has_a_turn(gate: Held, many: httpx.AsyncClient):
     """Health checks are answered while requests of many callers fill every slot."""
     calls = [asked(many, f"user {number % 10}") for number in range(90)]
     refused, _ = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE)
     assert {task.result().status_code for task in refused} == {429}
     for path in ("/healthz", "/readyz"):
         assert (await many.get(path)).status_code == 200
-    waiting.go.set()
+    gate.go.set()
     assert {answer.status_code for answer in await asyncio.gather(*calls)} == {200, 429}
 
 

@@ -106,9 +106,9 @@ async def test_topics_and_tags_are_chosen_from_what_is_there(
     assert offered == [("tea", "2"), (label, "1"), ("x", "1")]
     picked = await client.get("/memories", params={"app": "demo", "user": "ada", "topic": label})
     assert contents(picked.text) == ["one"]
-    gone = (await client.get(f"/memories?{ADA}&tag=gone")).text
-    assert '<option value="gone" selected>gone</option>' in gone
-    assert "No memory fits these choices" in gone
+    page = (await client.get(f"/memories?{ADA}&tag=gone")).text
+    assert '<option value="gone" selected>gone</option>' in page
+    assert "No memory fits these choices" in page
 
 
 async def test_a_search_of_scopes_shows_whose_each_hit_is(
@@ -116,20 +116,20 @@ async def test_a_search_of_scopes_shows_whose_each_hit_is(
 ):
     """A wider search names the scope of each hit and never leaves the tenant."""
     team, other = Scope("", "team <i>", "demo"), Scope("", "ada", "desk")
-    here, shared, desk = "Oolong here.", "Oolong of the team.", "Oolong at the desk."
-    for scope, text in ((SCOPE, here), (team, shared), (other, desk)):
+    own, shared, desk = "Oolong here.", "Oolong of the team.", "Oolong at the desk."
+    for scope, text in ((SCOPE, own), (team, shared), (other, desk)):
         await memories.add(scope, [text])
     await memories.add(Scope("else", "ada", "demo"), ["Oolong elsewhere."])
     query = {"app": "demo", "user": "ada", "q": "oolong"}
 
-    async def found(**more: str) -> set[str]:
+    async def search(**more: str) -> set[str]:
         answer = await client.get("/memories", params={**query, **more})
         assert (answer.status_code, "<i>" in answer.text) == (200, False)
         return set(contents(answer.text))
 
-    assert await found() == await found(width="nonsense") == {here}
-    assert await found(width="user") == {here, desk}
-    assert await found(width="app") == {here, shared}
+    assert await search() == await search(width="nonsense") == {own}
+    assert await search(width="user") == {own, desk}
+    assert await search(width="app") == {own, shared}
     text = (await client.get("/memories", params={**query, "width": "app"})).text
     assert "<bdi>team <i></bdi>, <bdi>demo</bdi>" in html.unescape(text)
     assert re.search(r'class="text"[^>]*user=team', text)
@@ -160,7 +160,7 @@ def form_of(text: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("fields", "status", "said"),
+    ("fields", "status", "message"),
     [
         ({"importance": "7"}, 400, "less than or equal to 1"),
         ({"ttl_days": "soon"}, 400, "ttl_days: "),
@@ -170,7 +170,7 @@ def form_of(text: str) -> dict[str, str]:
     ],
 )
 async def test_a_failed_edit_keeps_what_was_typed(
-    client: httpx.AsyncClient, memories: Memories, fields: dict[str, str], status: int, said: str
+    client: httpx.AsyncClient, memories: Memories, fields: dict[str, str], status: int, message: str
 ):
     """An invalid edit changes nothing, gives the reason, and keeps the form as typed."""
     [id, _] = await memories.add(SCOPE, ["stored", "taken already"])
@@ -178,7 +178,7 @@ async def test_a_failed_edit_keeps_what_was_typed(
     answer = await sent(client, f"/memories/{id}/edit?{ADA}", **{**edit, **fields})
     assert answer.status_code == status
     [wrong] = re.findall(r'role="alert">(.*?)</p>', answer.text, re.DOTALL)
-    assert said in html.unescape(wrong)
+    assert message in html.unescape(wrong)
     expected = {**TYPED, **{name: value for name, value in fields.items() if name != "revision"}}
     assert {name: form_of(answer.text)[name] for name in expected} == expected
     assert (await memories.get(SCOPE, id)).content == "stored"
@@ -226,8 +226,8 @@ async def test_memories_are_forgotten_by_conditions_after_a_look(
     )[2]
     assert (await memories.stats(SCOPE)).visible == 3
     hidden = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', text))
-    done = await client.post(f"/forget?{ADA}", data={**hidden, "do": "forget"})
-    assert done.status_code == 303
+    response = await client.post(f"/forget?{ADA}", data={**hidden, "do": "forget"})
+    assert response.status_code == 303
     assert [memory.content for memory in (await memories.list(SCOPE)).memories] == ["Three"]
     receipts = (await client.get(f"/receipts?{ADA}")).text
     assert "checked just now: whole" in receipts
@@ -250,18 +250,18 @@ async def test_links_and_forms_stay_in_the_empty_tenant(clock: Clock):
         await memories.add(acme, ["Acme's own secret"])
         [id] = await memories.add(SCOPE, [Fact("Ada likes tea", topics=("tea",), tags=("food",))])
         async with client_of(memories, clock) as client:
-            seen: set[str] = set()
-            waiting = ["/"]
-            while waiting:
-                text = (await client.get(waiting.pop())).text
+            links: set[str] = set()
+            queue = ["/"]
+            while queue:
+                text = (await client.get(queue.pop())).text
                 for link in {html.unescape(link) for link in LINK.findall(text)}:
                     query = dict(parse_qsl(link.partition("?")[2], keep_blank_values=True))
                     assert "app" not in query or "tenant" in query, link
-                    if query.get("tenant") == "" and link not in seen:
-                        seen.add(link)
-                        waiting.append(link)
+                    if query.get("tenant") == "" and link not in links:
+                        links.add(link)
+                        queue.append(link)
                         assert "Acme" not in (await client.get(link)).text, link
-            assert any(link.startswith(f"/memories/{id}") for link in seen)
+            assert any(link.startswith(f"/memories/{id}") for link in links)
             form = (await client.get(f"/memories?{ADA}")).text
             assert 'name="tenant" value=""' in form
             answer = await sent(client, f"/forget?{ADA}", everything="true", do="forget")
@@ -282,8 +282,10 @@ async def test_delete_all_asks_first_in_the_words_of_kagents_dialog(
     assert "This will remove all memories for this agent. This action cannot be undone." in text
     [action] = re.findall(r'<form[^>]*action="([^"]*forget[^"]*)"', text)
     fields = dict(re.findall(r'name="(do|everything)" value="([^"]*)"', text))
-    done = await sent(client, html.unescape(action), **fields)
-    assert "No memories found for this agent." in (await client.get(done.headers["location"])).text
+    response = await sent(client, html.unescape(action), **fields)
+    assert (
+        "No memories found for this agent." in (await client.get(response.headers["location"])).text
+    )
     assert not await memories.scopes()
 
 
@@ -317,8 +319,8 @@ async def test_dead_letters_are_dropped_and_retried(
         assert answer.status_code == status
     assert (await client.get(f"/jobs?{ADA}")).text.count("Retry all dead letters") == 1
     answer = await sent(client, f"/jobs?{ADA}", do="retry-all")
-    said = (await client.get(answer.headers["location"])).text
-    assert "The dead letters here are queued again" in said
+    page = (await client.get(answer.headers["location"])).text
+    assert "The dead letters here are queued again" in page
     assert [len(await memories.jobs(state="dead", scope=scope)) for scope in (SCOPE, other)] == [
         0,
         1,

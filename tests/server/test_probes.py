@@ -150,7 +150,7 @@ async def test_metrics_tell_operations_caches_deliveries_and_the_prune(
 ):
     """Operations, lookups, deliveries and prunes are counted; a dry run of the prune is not."""
     assert (await values(client))["kagent_memory_store_up"] == 1
-    old, kept = await memories.add(ADA, ["Ada likes tea.", "Ada likes jazz."])
+    old, jazz = await memories.add(ADA, ["Ada likes tea.", "Ada likes jazz."])
     await memories.recall(ADA, "tea")
     await memories.recall(ADA, "tea")
     await memories.drain(60)
@@ -163,7 +163,7 @@ async def test_metrics_tell_operations_caches_deliveries_and_the_prune(
     assert measured["kagent_memory_deliveries_total"] >= 2
     assert measured["kagent_memory_cache_lookups_total,cache=text,result=miss"] >= 1
     assert measured["kagent_memory_cache_lookups_total,cache=text,result=hit"] >= 1
-    await memories.pin(ADA, kept)
+    await memories.pin(ADA, jazz)
     clock.forward(days=400)
     assert (await memories.prune(dry_run=True)).deleted == 1
     # nothing was done

@@ -61,18 +61,18 @@ async def test_every_verb_gives_what_the_store_would(remote: RemoteMemories, mem
     }
     vector = np.asarray(axis(0), dtype=np.float32)
     [old] = await remote.add(SCOPE, [Fact("Ada likes tea", **fields)], who="me")
-    kept = await memories.get(SCOPE, old)
-    assert (kept.content, {name: getattr(kept, name) for name in fields}) == (
+    memory = await memories.get(SCOPE, old)
+    assert (memory.content, {name: getattr(memory, name) for name in fields}) == (
         "Ada likes tea",
         fields,
     )
     assert (await remote.edit(SCOPE, old, content="Ada likes green tea")).revision == 2
     await remote.add(SCOPE, ["Ada likes coffee"], replaces=old)
-    [near] = await remote.add(SCOPE, ["near"], embedding=[vector])
+    [new] = await remote.add(SCOPE, ["near"], embedding=[vector])
     with pytest.raises(InvalidInput, match="multiple of 64"):
         await remote.add(SCOPE, ["far"], embedding=[vector[:65]])
-    said = [Message(text="I moved to Rome", event_id="e")]
-    job = await remote.remember(SCOPE, said, "s")
+    messages = [Message(text="I moved to Rome", event_id="e")]
+    job = await remote.remember(SCOPE, messages, "s")
     only = {"filter": Filter(topics=("tea",), author="Ada", category="%")}
     page: dict[str, Any] = {"limit": 1, "order": "oldest"}
     page["cursor"] = (await memories.list(SCOPE, **page)).cursor
@@ -93,10 +93,10 @@ async def test_every_verb_gives_what_the_store_would(remote: RemoteMemories, mem
         ("scopes", (), {}),
         ("receipts", (), {}),
     ):
-        here, there = [
+        expected, answer = [
             await getattr(door, verb)(*arguments, **options) for door in (memories, remote)
         ]
-        assert there == here, verb
+        assert answer == expected, verb
     server, *findings = await remote.check()
     assert (server.part, server.state) == ("server", "ok")
     assert findings == await memories.check()
@@ -108,7 +108,7 @@ async def test_every_verb_gives_what_the_store_would(remote: RemoteMemories, mem
     await memories.work(until_idle=True)
     assert await remote.drain(60)
     await remote.end_session(SCOPE, "s")
-    assert near in await remote.forget(SCOPE, near)
+    assert new in await remote.forget(SCOPE, new)
     await remote.forget(SCOPE, everything=True)
     assert not (await memories.list(SCOPE)).memories
 

@@ -100,12 +100,12 @@ async def test_of_a_broken_file_nothing_is_taken(whole_file, target, tmp_path):
     """A truncated file or unfinished line is refused whole, with the line number."""
     path, (head, *lines) = tmp_path / "a.jsonl", whole_file.read_text().splitlines()
     async with await open_memories(target) as memories:
-        for broken, said in (
+        for broken, message in (
             ([head, *lines[:-1]], "the upload was cut off after line 254"),
             ([head, "x" * 22_500_000], "Line 2 of the upload"),
         ):
             path.write_text("".join(f"{line}\n" for line in broken), encoding="utf-8")
-            with pytest.raises(InvalidInput, match=said):
+            with pytest.raises(InvalidInput, match=message):
                 await memories.import_(path)
         assert await memories.scopes() == []
 
@@ -194,8 +194,8 @@ class Held:
 async def test_a_long_import_says_how_far_it_is(whole_file, monkeypatch):
     """The answer to an import reports its progress, and its error at the end."""
     path = whole_file
-    waiting = Held(monkeypatch)
-    with served(waiting.opened) as address:
+    gate = Held(monkeypatch)
+    with served(gate.opened) as address:
         url, content = f"{address}/api/v1/import", path.read_bytes()
         async with (
             httpx.AsyncClient(timeout=60) as client,
@@ -209,8 +209,8 @@ async def test_a_long_import_says_how_far_it_is(whole_file, monkeypatch):
                     pass
             for _ in range(3):
                 assert json.loads(await anext(lines)) == {"done": 50}
-            waiting.fails = True
-            waiting.loop.call_soon_threadsafe(waiting.go.set)
+            gate.fails = True
+            gate.loop.call_soon_threadsafe(gate.go.set)
             *_, last = [line async for line in lines]
             assert (
                 json.loads(last)["error"]["type"].endswith("store-unavailable")
@@ -223,15 +223,15 @@ async def test_a_long_import_says_how_far_it_is(whole_file, monkeypatch):
 async def test_an_import_ends_with_its_caller(whole_file, monkeypatch):
     """An import whose caller hangs up ends, and can be called again."""
     path = whole_file
-    waiting = Held(monkeypatch)
-    with served(waiting.opened) as address:
+    gate = Held(monkeypatch)
+    with served(gate.opened) as address:
         async with await open_memories(address) as memories:
             task = asyncio.create_task(memories.import_(path))
-            assert await asyncio.to_thread(waiting.is_waiting.wait, 60)
+            assert await asyncio.to_thread(gate.is_waiting.wait, 60)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            assert await asyncio.to_thread(waiting.is_cancelled.wait, 60)
+            assert await asyncio.to_thread(gate.is_cancelled.wait, 60)
             assert await memories.import_(path) == Imported(present=50, added=203)
 
 

@@ -26,9 +26,9 @@ from kagent_memory.testing import StoreContract
 def test_a_database_without_citus_is_one_error(postgres_uri, words, capsys):
     """Distributing a database without Citus raises one error that says what to do."""
     assert main(["migrate", "--distribute", *words, "--uri", postgres_uri]) == 5
-    said = capsys.readouterr().err
-    assert "CREATE EXTENSION citus" in said.replace("\n", " ")
-    assert said.count("\n") == 1
+    stderr = capsys.readouterr().err
+    assert "CREATE EXTENSION citus" in stderr.replace("\n", " ")
+    assert stderr.count("\n") == 1
 
 
 def test_a_file_is_not_distributed(tmp_path, capsys):

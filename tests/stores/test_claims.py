@@ -22,8 +22,8 @@ async def test_ten_thousand_queued_events_of_one_user_hold_up_nobody(tmp_path: P
         with closing(sqlite3.connect(path)) as file, file:
             names: list[str] = [row[1] for row in file.execute("PRAGMA table_info(ingest_job)")]
             new = "printf('%032d', number)"
-            given = {"id": new, "key": new, "created_at": "'2026-02-01T00:00:00.000000Z'"}
-            picked = ", ".join(given.get(name, name) for name in names)
+            values = {"id": new, "key": new, "created_at": "'2026-02-01T00:00:00.000000Z'"}
+            picked = ", ".join(values.get(name, name) for name in names)
             file.execute(
                 "WITH RECURSIVE numbers(number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM "
                 "numbers LIMIT 10000) INSERT INTO ingest_job "
@@ -32,5 +32,5 @@ async def test_ten_thousand_queued_events_of_one_user_hold_up_nobody(tmp_path: P
         await store.enqueue([a_job(scope) for scope in others])
         async with asyncio.timeout(60):  # it took minutes while each job was compared with each
             claim = partial(store.queue.claim, "me", now=NOW, lease_seconds=30)
-            served = [found.scope for _ in range(13) if (found := await claim())]
+            served = [job.scope for _ in range(13) if (job := await claim())]
         assert set(served[1:]) == {*others}

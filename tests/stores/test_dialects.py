@@ -49,7 +49,7 @@ def test_a_file_asks_nothing_that_sqlite_3_35_does_not_know():
         *queries("libsql").values(),
         *(step.script for step in (*upgrade("libsql", None), *migrations("libsql"))),
     ]
-    assert [found[0] for script in scripts if (found := NEWER_THAN_3_35.search(script))] == []
+    assert [match[0] for script in scripts if (match := NEWER_THAN_3_35.search(script))] == []
 
 
 def plan(connection, name: str) -> list[str]:
@@ -127,5 +127,5 @@ def test_few_short_term_memories_are_listed_by_their_own_index(connection):
 def test_no_libsql_statement_materialises_a_whole_scope(connection):
     """No libSQL statement materializes a view of a whole scope before filtering."""
     connection.rows(statement("libsql", "make_vectors", 1)[0])
-    asked = queries("libsql").keys() - {"make_vectors"}
-    assert not [name for name in asked if "MATERIALIZE remembered" in plan(connection, name)]
+    names = queries("libsql").keys() - {"make_vectors"}
+    assert not [name for name in names if "MATERIALIZE remembered" in plan(connection, name)]

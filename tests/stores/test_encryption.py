@@ -75,7 +75,7 @@ def test_each_text_of_a_record_is_sealed_or_plain(record: type):
 
 
 def memory(number: int, text: str = CANARY, **values: Any) -> Memory:
-    given: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "content": f"The {text} keeps {number} keys. Does it?",
         "topics": (f"{text} topic", "keys"),
         "tags": (f"{text} tag", f"tag {number % 3}"),
@@ -90,7 +90,7 @@ def memory(number: int, text: str = CANARY, **values: Any) -> Memory:
         },
         "session_id": "s",
     }
-    return Memory(id=new_id(), created_at=NOW, updated_at=NOW, **{**given, **values})
+    return Memory(id=new_id(), created_at=NOW, updated_at=NOW, **{**defaults, **values})
 
 
 async def lived(memories: Memories, scope: Scope, count: int = 5) -> list[str]:
@@ -102,8 +102,8 @@ async def lived(memories: Memories, scope: Scope, count: int = 5) -> list[str]:
     await memories.edit(scope, ids[0], content=f"{CANARY} keeps no key", who=CANARY)
     await memories.add(scope, [f"{CANARY} brings a vector"], embedding=[vector(*[1.0] * 64)])
     await memories.forget(scope, ids[1])
-    said = Message(role="user", text=f"{CANARY} waits", event_id="e")
-    await memories.remember(scope, [said], "waiting")
+    message = Message(role="user", text=f"{CANARY} waits", event_id="e")
+    await memories.remember(scope, [message], "waiting")
     payload = {"said": CANARY}
     await store.enqueue([a_job(scope, now=NOW - 9 * DAY, session_id="failed", payload=payload)])
     claimed = await store.queue.claim("worker", now=NOW, lease_seconds=20)
@@ -137,9 +137,9 @@ def seen(uri: str) -> bytes:
 def shown(uri: str) -> list[bytes]:
     data = seen(uri)
     return [
-        data[max(0, found.start() - 60) : found.end() + 60]
+        data[max(0, match.start() - 60) : match.end() + 60]
         for sign in (WORD, HEX)
-        for found in sign.finditer(data)
+        for match in sign.finditer(data)
     ]
 
 
@@ -161,12 +161,12 @@ async def test_encrypted_text_is_seen_in_no_file_dump_or_column(uri):
 
 async def test_a_guess_at_a_text_is_not_confirmed_by_a_digest(uri):
     """A dump holds no plain hash of a text that would confirm a guess."""
-    said = memory(1)
-    guessed = [planning.identity_of(said), postings.packed({"quokka77": 1})[:8]]
+    original = memory(1)
+    guessed = [planning.identity_of(original), postings.packed({"quokka77": 1})[:8]]
     for keys, scope, confirmed in ((None, BEN, True), (NEW, ADA, False)):
         async with await opened(uri, keys) as memories:
             store = memories.store
-            await store.apply(scope, Batch(changes=adding(said, explicit=True)), now=NOW)
+            await store.apply(scope, Batch(changes=adding(original, explicit=True)), now=NOW)
             dumped = await asyncio.to_thread(seen, uri)
             assert [guess.hex().encode() in dumped.lower() for guess in guessed] == [confirmed] * 2
             await memories.forget(scope, everything=True)
@@ -240,8 +240,8 @@ async def test_what_is_the_same_is_the_same_whichever_key_sealed_it(uri):
             again = first if keys is None else memory(1, event_ids=("e2",))
             assert await apply(again) == (first.id,)
             slot = f"{CANARY} 1\n{CANARY} keeps".lower()
-            [found] = await store.memories.select(ADA, MemoryQuery(slots=[slot], now=NOW))
-            assert found.id == first.id
+            [row] = await store.memories.select(ADA, MemoryQuery(slots=[slot], now=NOW))
+            assert row.id == first.id
             [fresh] = await apply(memory(2, event_ids=(f"{keys}",)))
             if keys is None:
                 await memories.forget(ADA, fresh or "")
@@ -287,8 +287,8 @@ async def test_filters_find_the_same_plain_sealed_and_of_two_keys(uri):
             for filter, numbers in FILTERS:
                 page = await memories.list(ADA, filter=filter, limit=100)
                 hits = await memories.recall(ADA, "keys", filter=filter, limit=20)
-                for found in (page.memories, [hit.memory for hit in hits]):
-                    assert {memory.metadata["number"] for memory in found} == numbers, filter
+                for results in (page.memories, [hit.memory for hit in hits]):
+                    assert {memory.metadata["number"] for memory in results} == numbers, filter
             facets = await memories.facets(ADA)
             assert (facets.total, facets.topics) == (6, {f"{CANARY} topic": 6, "keys": 6})
             await memories.rotate_keys()
@@ -300,7 +300,7 @@ async def test_a_lost_or_wrong_key_is_an_error_that_names_it(uri, keys):
     async with await opened(uri, OLD) as memories:
         ids = await lived(memories, ADA)
     async with await opened(uri, keys) as memories:
-        for asked in (
+        for call in (
             memories.recall(ADA, CANARY),
             memories.history(ADA, ids[0]),
             memories.jobs(scope=ADA),
@@ -309,9 +309,9 @@ async def test_a_lost_or_wrong_key_is_an_error_that_names_it(uri, keys):
             memories.list(ADA, filter=Filter(tags=("x",))),
             memories.facets(ADA),
         ):
-            with pytest.raises(ConfigurationError, match="'old'") as told:
-                await asked
-            assert OLD.partition(":")[2] not in str(told.value)
+            with pytest.raises(ConfigurationError, match="'old'") as error:
+                await call
+            assert OLD.partition(":")[2] not in str(error.value)
         if keys is not None:
             with pytest.raises(ConfigurationError, match="'old'"):
                 await memories.rotate_keys()
@@ -325,13 +325,13 @@ async def test_a_job_whose_key_is_lost_waits_and_holds_up_nobody_else(uri, caplo
     """A job with a missing key stays queued with occasional warnings, blocks no other, and runs
     once its key is back.
     """
-    said = [Message(role="user", text="I moved to Berlin", event_id="e")]
+    messages = [Message(role="user", text="I moved to Berlin", event_id="e")]
     locked = [Scope("acme", f"user {number}", "notes") for number in range(25)]
     async with await opened(uri, OLD) as memories:
         for scope in locked:
-            await memories.remember(scope, said, "s")
+            await memories.remember(scope, messages, "s")
     async with await opened(uri, NEW) as memories:
-        await memories.remember(BEN, said, "s")
+        await memories.remember(BEN, messages, "s")
         for _ in range(5):
             await memories.work(until_idle=True)
         assert (await memories.stats(BEN)).visible == 1
@@ -350,10 +350,10 @@ async def test_the_doctor_names_the_key_that_is_missing(uri):
         (NEW, "bad", "'old'"),
         (f"{NEW},{OLD}", "ok", "'2026-11'"),
     ):
-        found = await doctor.examine(uri, llm=False, encryption_keys=keys)
-        [one] = [finding for finding in found if finding.part == "encryption"]
-        assert one.state == state
-        assert text in one.text
+        findings = await doctor.examine(uri, llm=False, encryption_keys=keys)
+        [diagnosis] = [finding for finding in findings if finding.part == "encryption"]
+        assert diagnosis.state == state
+        assert text in diagnosis.text
 
 
 async def test_rows_cannot_be_exchanged_nor_altered(postgres_uri):
@@ -363,9 +363,9 @@ async def test_rows_cannot_be_exchanged_nor_altered(postgres_uri):
         [other] = await memories.add(BEN, ["Ben likes tea"])
     with psycopg.connect(postgres_uri, autocommit=True) as connection:
         connection.execute("SET search_path = kagent_memory")
-        kept = dict(connection.execute("SELECT id::text, sealed FROM memory").fetchall())
-        own = kept[first]
-        for sealed in (kept[second], kept[other], own[:-1] + b"\0", own[:20], b"", b"\x01\xff"):
+        rows = dict(connection.execute("SELECT id::text, sealed FROM memory").fetchall())
+        own = rows[first]
+        for sealed in (rows[second], rows[other], own[:-1] + b"\0", own[:20], b"", b"\x01\xff"):
             connection.execute("UPDATE memory SET sealed = %s WHERE id = %s", (sealed, first))
             async with await opened(postgres_uri, NEW) as memories:
                 with pytest.raises(StoreError, match=r"altered|cut off"):
@@ -381,20 +381,20 @@ async def test_rows_cannot_be_exchanged_nor_altered(postgres_uri):
 async def test_keys_of_another_form_are_refused_and_never_repeated(keys, tmp_path):
     """Malformed keys are refused before anything is created, and never shown."""
     path = tmp_path / "memory.db"
-    with pytest.raises(ConfigurationError, match="encryption_keys") as told:
+    with pytest.raises(ConfigurationError, match="encryption_keys") as error:
         await Memories.open(f"libsql:///{path}", encryption_keys=keys, worker=False)
     assert not path.exists()
-    assert "AAAA" not in str(told.value)
-    assert NEW.partition(":")[2] not in str(told.value)
+    assert "AAAA" not in str(error.value)
+    assert NEW.partition(":")[2] not in str(error.value)
 
 
 async def test_keys_are_never_shown_and_never_in_a_uri(tmp_path, monkeypatch, capsys):
     """Keys come from the environment only, and no command or error shows them."""
     uri = f"libsql:///{tmp_path}/memory.db"
     secret = NEW.partition(":")[2]
-    with pytest.raises(ConfigurationError, match="KAGENT_MEMORY_ENCRYPTION_KEYS") as told:
+    with pytest.raises(ConfigurationError, match="KAGENT_MEMORY_ENCRYPTION_KEYS") as error:
         compose(f"{uri}?encryption_keys={NEW}", None, {}, {})
-    assert secret not in f"{told.value} {MemorySettings(encryption_keys=NEW)!r}"
+    assert secret not in f"{error.value} {MemorySettings(encryption_keys=NEW)!r}"
     monkeypatch.setenv("KAGENT_MEMORY_ENCRYPTION_KEYS", NEW)
     monkeypatch.setenv("KAGENT_MEMORY_URI", uri)
     for command in (f"add --app a --user u {CANARY}", "migrate --rotate-keys", "doctor", "show"):

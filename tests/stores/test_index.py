@@ -42,8 +42,8 @@ SLOW = Filter(types=("semantic",))
 @pytest.fixture
 async def pair(store_uri):
     """Two stores on one database, like two processes."""
-    async with await open_store(store_uri) as one, await open_store(store_uri) as other:
-        yield one, other
+    async with await open_store(store_uri) as first, await open_store(store_uri) as second:
+        yield first, second
 
 
 def memory(text: str, **values: Any) -> Memory:
@@ -54,68 +54,70 @@ async def add(store: Store, *memories: Memory) -> None:
     await store.apply(SCOPE, Batch(changes=adding(*memories, explicit=True)), now=NOW)
 
 
-async def found(store: Store, *terms: str, now: datetime = NOW) -> set[str]:
+async def search(store: Store, *terms: str, now: datetime = NOW) -> set[str]:
     return set(found_by(await store.memories.view(SCOPE, now=now), terms, 99).matches)
 
 
 async def test_a_prune_of_another_process_is_seen_at_once(pair):
     """A prune by another process takes effect at once, both deletions and extensions."""
-    here, there = pair
+    reader, writer = pair
     soon = NOW + timedelta(days=1)
-    kept, gone = (memory(text, expires_at=soon, ttl_days=1) for text in ("kept tea", "gone tea"))
-    await add(there, kept, gone)
-    await there.memories.count([delivery(SCOPE, kept.id, now=NOW)])
-    assert await found(here, "tea", now=soon) == set()
-    await there.memories.prune(now=soon, popular_after=1)
-    assert await found(here, "tea", now=soon) == {kept.id}
+    popular, unpopular = (
+        memory(text, expires_at=soon, ttl_days=1) for text in ("kept tea", "gone tea")
+    )
+    await add(writer, popular, unpopular)
+    await writer.memories.count([delivery(SCOPE, popular.id, now=NOW)])
+    assert await search(reader, "tea", now=soon) == set()
+    await writer.memories.prune(now=soon, popular_after=1)
+    assert await search(reader, "tea", now=soon) == {popular.id}
 
 
 async def test_a_cancelled_load_leaves_no_vector_of_older_words(tmp_path, monkeypatch):
     """A vector loaded by a cancelled search is not used after its memory was reworded."""
-    left = list[Any]()
+    pending = list[Any]()
 
-    async def cancelled(_, work, *given):
+    async def cancelled(_, work, *arguments):
         if work.__name__ != "put":
-            return work(*given)
-        left.append(partial(work, *given))
+            return work(*arguments)
+        pending.append(partial(work, *arguments))
         raise asyncio.CancelledError
 
     async with await open_store(f"libsql:///{tmp_path}/memory.db") as store:
         home = ScopedStore(store, SCOPE)
-        space, [one] = await home.space(), await home.write("tea")
-        await home.embed(space, {one.id: (1, 0)})
+        space, [row] = await home.space(), await home.write("tea")
+        await home.embed(space, {row.id: (1, 0)})
         with monkeypatch.context() as patched:
             patched.setattr(index_cache, "run_in_thread", cancelled)
             with pytest.raises(asyncio.CancelledError):
                 await home.nearest(space, 1, 0)
-        vectors = {one.id: vector(0, 1)}
-        change = changing(one, "update", content="coffee")
+        vectors = {row.id: vector(0, 1)}
+        change = changing(row, "update", content="coffee")
         await home.apply(change, vectors=vectors, space_number=space)
         await home.view()
-        left.pop()()
-        assert await home.nearest(space, 1, 0) == [(one.id, 0.0)]
+        pending.pop()()
+        assert await home.nearest(space, 1, 0) == [(row.id, 0.0)]
 
 
 @pytest.mark.parametrize("step", ["changes", "passing"])
 async def test_a_slow_search_of_a_scope_holds_up_no_other(pair, monkeypatch, step):
     """A slow database search of a scope does not block other searches of it."""
-    here, _ = pair
-    await add(here, memory("green tea"))
-    await found(here, "tea")
-    asked, answer, read = asyncio.Event(), asyncio.Event(), getattr(SqlIndexReads, step)
+    store, _ = pair
+    await add(store, memory("green tea"))
+    await search(store, "tea")
+    begun, answer, read = asyncio.Event(), asyncio.Event(), getattr(SqlIndexReads, step)
 
     async def slow(self, *arguments, **options):
-        if not asked.is_set():
-            asked.set()
+        if not begun.is_set():
+            begun.set()
             await answer.wait()
         return await read(self, *arguments, **options)
 
     monkeypatch.setattr(SqlIndexReads, step, slow)
-    task = asyncio.create_task(here.memories.view(SCOPE, filter=SLOW, now=NOW))
-    await asked.wait()
-    await add(here, memory("black tea"))
+    task = asyncio.create_task(store.memories.view(SCOPE, filter=SLOW, now=NOW))
+    await begun.wait()
+    await add(store, memory("black tea"))
     async with asyncio.timeout(5):
-        assert len(await found(here, "tea")) == 2
+        assert len(await search(store, "tea")) == 2
     answer.set()
     assert (await task).text(["tea"], limit=9).matches.rows.size
 
@@ -144,9 +146,9 @@ def loaded(monkeypatch):
     monkeypatch.setattr(index_cache, "PACKED_SHARE", 10**9)
     taken, updated = Counter(), ScopeIndex.updated
 
-    def counted(self, entries, gone=()):
+    def counted(self, entries, erased=()):
         taken["memories"] += len(entries)
-        return updated(self, entries, gone)
+        return updated(self, entries, erased)
 
     monkeypatch.setattr(ScopeIndex, "updated", counted)
     return taken
@@ -162,44 +164,44 @@ async def searched_anew(store, *terms: str, now: datetime = NOW) -> tuple[Any, .
     """Return the results of a new process; its packed indexes are stored before it returns."""
     store.memories.indexes.drop()
     view = await store.memories.view(SCOPE, now=now)
-    found = found_by(view, terms, 9)
+    matches = found_by(view, terms, 9)
     await stored(store)
     return (
-        dict(found.matches),
-        list(found.matches),
-        found.documents,
-        found.average_length,
-        found.frequencies,
-        features_of(view, list(found.matches), 2),
+        dict(matches.matches),
+        list(matches.matches),
+        matches.documents,
+        matches.average_length,
+        matches.frequencies,
+        features_of(view, list(matches.matches), 2),
     )
 
 
 async def test_a_new_process_reads_the_packed_index_and_what_is_new(pair, loaded):
     """A process new to a scope loads the packed index, and only later memories one by one."""
-    here, there = pair
+    reader, writer = pair
     await add(
-        there,
+        writer,
         *(memory(f"tea number {number}", session_id="s", position=number) for number in range(60)),
     )
-    before = await searched_anew(there, "tea", "7")
+    before = await searched_anew(writer, "tea", "7")
     loaded.clear()
-    assert await searched_anew(here, "tea", "7") == before
+    assert await searched_anew(reader, "tea", "7") == before
     assert loaded["memories"] == 0
     late = memory("tea number 7 again", session_id="s")
-    await add(there, late)
-    assert late.id in (await searched_anew(here, "tea", "7"))[0]
+    await add(writer, late)
+    assert late.id in (await searched_anew(reader, "tea", "7"))[0]
     assert loaded["memories"] == 1
 
 
 def packed_index(store) -> tuple[Stand, bytes]:
-    held = store.memories.indexes._cached.get(SCOPE.id)
-    return held.stand, held.index.packed()
+    cached = store.memories.indexes._cached.get(SCOPE.id)
+    return cached.stand, cached.index.packed()
 
 
 async def kept_index(store) -> bytes:
     async def read(session):
-        found = await session.rows("scope_changes", salt=b"", version=0, erased=0)
-        return b"".join(bytes(row["packed"] or b"") for row in found)
+        rows = await session.rows("scope_changes", salt=b"", version=0, erased=0)
+        return b"".join(bytes(row["packed"] or b"") for row in rows)
 
     return await run(store.memories.database, read, SCOPE, write=False)
 
@@ -207,35 +209,35 @@ async def kept_index(store) -> bytes:
 @pytest.mark.parametrize("way", ["forget", "evict", "prune", "tenant"])
 async def test_no_packed_index_outlives_what_is_erased(pair, loaded, way):
     """Erasing deletes the packed index, and one packed before the erasure is not stored."""
-    here, there = pair
+    reader, writer = pair
     soon = NOW + timedelta(days=1)
-    gone = memory("Quokka tea", author="Quokka", expires_at=soon, ttl_days=1)
-    await add(there, gone, memory("black tea"))
-    await searched_anew(there, "tea")
-    assert "Quokka" in ScopeIndex.unpacked(await kept_index(here)).authors
-    await found(here, "tea")
-    stand, on_its_way = packed_index(here)  # another process that packs what it read before
+    quokka = memory("Quokka tea", author="Quokka", expires_at=soon, ttl_days=1)
+    await add(writer, quokka, memory("black tea"))
+    await searched_anew(writer, "tea")
+    assert "Quokka" in ScopeIndex.unpacked(await kept_index(reader)).authors
+    await search(reader, "tea")
+    stand, on_its_way = packed_index(reader)  # another process that packs what it read before
     match way:
         case "forget":
-            await there.forget(SCOPE, Erasure(ids=[gone.id], now=NOW))
+            await writer.forget(SCOPE, Erasure(ids=[quokka.id], now=NOW))
         case "evict":
-            await there.memories.evict(SCOPE, [gone.id], keep=1, now=NOW)
+            await writer.memories.evict(SCOPE, [quokka.id], keep=1, now=NOW)
         case "prune":
-            await there.memories.prune(now=soon, popular_after=1)
+            await writer.memories.prune(now=soon, popular_after=1)
         case _:
-            await there.forget_tenant(SCOPE.tenant, limit=100, now=NOW)
-            await add(there, memory("green tea"))
-    assert not await kept_index(here)
-    await here.memories._keep_index(SCOPE, stand._replace(version=10**6), on_its_way)
-    assert not await kept_index(here)
+            await writer.forget_tenant(SCOPE.tenant, limit=100, now=NOW)
+            await add(writer, memory("green tea"))
+    assert not await kept_index(reader)
+    await reader.memories._keep_index(SCOPE, stand._replace(version=10**6), on_its_way)
+    assert not await kept_index(reader)
     for anew in (False, True):  # from what it has in memory, and as a process does that has nothing
         if anew:
-            here.memories.indexes.drop()
-        [left] = await found(here, "tea")
-        assert left != gone.id
-        await stored(here)
-        kept = ScopeIndex.unpacked(await kept_index(here))
-        assert (kept.ids, kept.authors) == ([left], [None])
+            reader.memories.indexes.drop()
+        [id] = await search(reader, "tea")
+        assert id != quokka.id
+        await stored(reader)
+        index = ScopeIndex.unpacked(await kept_index(reader))
+        assert (index.ids, index.authors) == ([id], [None])
 
 
 async def test_closing_packs_what_is_new(tmp_path, loaded, monkeypatch):
@@ -245,29 +247,29 @@ async def test_closing_packs_what_is_new(tmp_path, loaded, monkeypatch):
     uri = f"libsql:///{tmp_path}/memory.db"
     async with await open_store(uri) as store:
         await add(store, *(memory(f"tea number {number}") for number in range(20)))
-        await found(store, "tea")
+        await search(store, "tea")
         await stored(store)
         before = await kept_index(store)
         await add(store, *(memory(f"mocha number {number}") for number in range(9)))
-        await found(store, "mocha")
+        await search(store, "mocha")
         assert await kept_index(store) == before
     async with await open_store(uri) as store:
         loaded.clear()
-        assert len(await found(store, "mocha")) == 9
+        assert len(await search(store, "mocha")) == 9
         assert loaded["memories"] == 0
 
 
 async def test_the_newest_packed_index_stays(pair, loaded):
     """An older packed index never replaces a newer one."""
-    here, there = pair
-    await add(there, memory("green tea"))
-    await found(here, "tea")
-    old = packed_index(here)
-    await add(there, memory("black tea"))
-    await searched_anew(there, "tea")
-    newest = await kept_index(here)
-    await here.memories._keep_index(SCOPE, *old)
-    assert await kept_index(here) == newest
+    reader, writer = pair
+    await add(writer, memory("green tea"))
+    await search(reader, "tea")
+    old = packed_index(reader)
+    await add(writer, memory("black tea"))
+    await searched_anew(writer, "tea")
+    newest = await kept_index(reader)
+    await reader.memories._keep_index(SCOPE, *old)
+    assert await kept_index(reader) == newest
 
 
 @pytest.mark.parametrize("failure", ["refused by the database", "too large"])
@@ -281,36 +283,36 @@ async def test_an_index_that_is_not_packed_stops_no_search(
     def refuses(*_):
         raise StoreError("memory unavailable: read only")
 
-    here, there = pair
+    reader, writer = pair
     some = [memory(f"tea number {number}") for number in range(12)]
     with monkeypatch.context() as patch:
         if failure == "too large":
             patch.setattr(index_cache, "MAX_PACKED_BYTES", 0)
         else:
             patch.setattr("kagent_memory.stores.sql.row_codec.RowCodec.sealed_index", refuses)
-        await add(here, *some)
-        assert len((await searched_anew(here, "tea"))[0]) == 9
+        await add(reader, *some)
+        assert len((await searched_anew(reader, "tea"))[0]) == 9
     assert ("read only" in caplog.text) == (failure != "too large")
-    await add(here, memory("late"))
-    await found(here, "late")
-    await stored(here)
+    await add(reader, memory("late"))
+    await search(reader, "late")
+    await stored(reader)
     loaded.clear()
-    assert len((await searched_anew(there, "tea"))[0]) == 9
+    assert len((await searched_anew(writer, "tea"))[0]) == 9
     assert loaded["memories"] == 0
 
 
 async def test_an_index_of_another_format_is_packed_anew(pair, loaded, monkeypatch):
     """A packed index of another format is replaced, not read."""
-    here, there = pair
-    await add(here, *(memory(f"tea number {number}") for number in range(9)))
-    before = await searched_anew(here, "tea")
+    reader, writer = pair
+    await add(reader, *(memory(f"tea number {number}") for number in range(9)))
+    before = await searched_anew(reader, "tea")
     for module in ("index", "sql.index_reads"):
         monkeypatch.setattr(f"kagent_memory.stores.{module}.FORMAT", b"kagent_memory index 0\n")
     loaded.clear()
-    assert await searched_anew(there, "tea") == before
+    assert await searched_anew(writer, "tea") == before
     assert loaded["memories"] == 9
     loaded.clear()
-    assert await searched_anew(here, "tea") == before
+    assert await searched_anew(reader, "tea") == before
     assert loaded["memories"] == 0
 
 
@@ -332,19 +334,19 @@ def placed(id: str, *terms: str, number: int = 0) -> Entry:
     )
 
 
-def told(index: ScopeIndex, ids: list[str]) -> list[Any]:
+def answers_of(index: ScopeIndex, ids: list[str]) -> list[Any]:
     """Return all answers of an index."""
     answers: list[Any] = [index.ids]
     for now in (NOW, NOW + timedelta(hours=5)):
         for superseded in (False, True):
             visible = index.visible(now, superseded=superseded)
-            answers += [seen(index, now, superseded=superseded)]
-            answers += [seen(index, now, superseded=superseded, among=ids)]
+            answers += [visible_ids(index, now, superseded=superseded)]
+            answers += [visible_ids(index, now, superseded=superseded, among=ids)]
             for terms in ("a", "b", "cd", "abcd", "z"):
-                found = index.text(terms, 3, visible)
-                answers += [index.ids_of(found.matches.rows), found.matches.counts.tolist()]
-                answers += [found.matches.lengths.tolist(), found.matches.terms]
-                answers += [found.documents, found.average_length, found.frequencies]
+                matches = index.text(terms, 3, visible)
+                answers += [index.ids_of(matches.matches.rows), matches.matches.counts.tolist()]
+                answers += [matches.matches.lengths.tolist(), matches.matches.terms]
+                answers += [matches.documents, matches.average_length, matches.frequencies]
         visible = index.visible(now)
         answers += [index.ids_of(index.newest(limit, visible, None, NOW)) for limit in (1, 9)]
         view: Any = SimpleNamespace(index=index, seen=visible)
@@ -357,7 +359,7 @@ def is_alive(entry: Entry, now: datetime) -> bool:
     return entry.active and (entry.expires_at is None or entry.expires_at > now)
 
 
-def seen(index: ScopeIndex, now: datetime = NOW, **options: Any) -> list[str]:
+def visible_ids(index: ScopeIndex, now: datetime = NOW, **options: Any) -> list[str]:
     return index.ids_of(index.visible(now, **options))
 
 
@@ -377,23 +379,25 @@ def test_an_index_answers_as_one_made_anew(rounds):
     """After any writes and erasures, packed or not, an index equals one of the latest memories."""
     # some begin or end with zeros
     ids = [str(uuid.UUID(int=number << 120 | number)) for number in range(16)]
-    index, said = ScopeIndex(), dict[str, Entry]()
+    index, latest = ScopeIndex(), dict[str, Entry]()
     for writes, erased in rounds:
         entries = [placed(ids[one], *terms, number=number) for one, terms, number in writes]
-        gone = {ids[row] for row in erased}
-        index = index.updated(entries).updated((), gone)
-        said |= {entry.id: entry for entry in entries}
-        said = {id: one for id, one in said.items() if id not in gone}
-        anew = ScopeIndex().updated([*said.values()])
-        assert told(index, ids) == told(anew, ids)
+        forgotten = {ids[row] for row in erased}
+        index = index.updated(entries).updated((), forgotten)
+        latest |= {entry.id: entry for entry in entries}
+        latest = {id: one for id, one in latest.items() if id not in forgotten}
+        anew = ScopeIndex().updated([*latest.values()])
+        assert answers_of(index, ids) == answers_of(anew, ids)
         again = ScopeIndex.unpacked(index.packed())
-        assert told(again, ids) == told(anew, ids)
+        assert answers_of(again, ids) == answers_of(anew, ids)
         if len(rounds) % 2:
             index = again
         for now in (NOW, NOW + timedelta(hours=5)):
-            assert seen(index, now) == sorted(id for id in said if is_alive(said[id], now))
-    alive = seen(index, superseded=True)
+            assert visible_ids(index, now) == sorted(
+                id for id in latest if is_alive(latest[id], now)
+            )
+    alive = visible_ids(index, superseded=True)
     for term in "abcd":
-        holding = {id for id in alive if packed({term: 1})[:8] in said[id].postings}
-        found = index.text(term, 99, index.visible(NOW, superseded=True))
-        assert {*index.ids_of(found.matches.rows)} == holding
+        holding = {id for id in alive if packed({term: 1})[:8] in latest[id].postings}
+        matches = index.text(term, 99, index.visible(NOW, superseded=True))
+        assert {*index.ids_of(matches.matches.rows)} == holding

@@ -56,8 +56,8 @@ async def keep(store, *texts, **values):
 
 
 async def contents(store):
-    found = await store.memories.list(SCOPE, order="oldest", limit=1000, now=NOW)
-    return [memory.content for memory in found.memories]
+    page = await store.memories.list(SCOPE, order="oldest", limit=1000, now=NOW)
+    return [memory.content for memory in page.memories]
 
 
 def bytes_on_disk(path):
@@ -87,22 +87,22 @@ async def test_a_file_that_was_deleted_is_an_error_at_the_next_write(tmp_path, r
     async with await Memories.open(f"libsql:///{file}", worker=False) as memories:
         scope = Scope("t", "u", "a")
         await memories.add(scope, ["Ada likes tea."])
-        kept = file.rename(tmp_path / "moved.db")
+        moved = file.rename(tmp_path / "moved.db")
         if replaced:
             file.touch()
         with pytest.raises(StoreError, match="deleted or replaced"):
             await memories.add(scope, ["Ada likes coffee."])
-        kept.rename(file)
+        moved.rename(file)
         await memories.add(scope, ["Ada likes cocoa."])
 
 
 async def test_each_store_in_memory_is_its_own():
     """Two in-memory stores share nothing."""
     async with (
-        await open_store("libsql:///:memory:") as one,
+        await open_store("libsql:///:memory:") as first,
         await open_store("libsql:///:memory:") as two,
     ):
-        await keep(one, "tea")
+        await keep(first, "tea")
         assert await contents(two) == []
 
 
@@ -148,10 +148,10 @@ def test_a_file_that_may_not_be_written_is_a_configuration_error(open_folder):
         path.chmod(modes[0])
         path.parent.chmod(modes[1])
     command = [sys.executable, "-c", OPEN_READ_ONLY, *map(str, paths)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
     for path in paths:
         path.parent.chmod(0o755)
-    assert done.stdout.count("readable and writable for this user") == 3
+    assert process.stdout.count("readable and writable for this user") == 3
 
 
 # -- migrations ---------------------------------------------------------------------------------
@@ -167,8 +167,8 @@ def migrated():
 
 
 def one_more(monkeypatch, script):
-    known = [*migrations("libsql"), Migration(9000, "later", script)]
-    monkeypatch.setattr(sql, "migrations", lambda _: known)
+    steps = [*migrations("libsql"), Migration(9000, "later", script)]
+    monkeypatch.setattr(sql, "migrations", lambda _: steps)
 
 
 def schema_of(connection):
@@ -389,20 +389,20 @@ async def test_forgotten_text_is_gone_from_the_file_and_its_log(store, path):
     assert CANARY.encode() in bytes_on_disk(path)
     assert CANARY in await contents(store)
     assert await store.forget(SCOPE, Erasure(ids=[memory_id], now=NOW)) == (memory_id,)
-    left = bytes_on_disk(path)
-    assert all(word.encode() not in left for word in CANARY.split())
-    assert b"filler 39" in left
+    content = bytes_on_disk(path)
+    assert all(word.encode() not in content for word in CANARY.split())
+    assert b"filler 39" in content
 
 
 async def test_a_cancelled_caller_leaves_no_forgotten_text(store, path):
     """If the caller of an erasure is cancelled, the log is emptied after the next write."""
-    memory_id, held = await keep_canary(store), Held()
+    memory_id, blocker = await keep_canary(store), Held()
     forgetting = asyncio.create_task(store.forget(SCOPE, Erasure(ids=[memory_id], now=NOW)))
-    behind = asyncio.create_task(store.memories.database.run(held, None, write=False))
+    behind = asyncio.create_task(store.memories.database.run(blocker, None, write=False))
     await asyncio.sleep(0)
-    held.entered.wait(60)  # it is erased, and the loop has not heard of it
+    blocker.entered.wait(60)  # it is erased, and the loop has not heard of it
     forgetting.cancel()
-    held.release.set()
+    blocker.release.set()
     await asyncio.wait([forgetting, behind])
     assert forgetting.cancelled()
     assert CANARY.split()[0].encode() in bytes_on_disk(path)

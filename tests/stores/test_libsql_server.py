@@ -139,9 +139,9 @@ WRONG = {
 def test_an_answer_of_no_libsql_server_is_a_store_error(connection, server, wrong):
     """An answer of a different kind of server raises a StoreError, and nothing is written."""
     server.plan(None, WRONG[wrong])
-    with pytest.raises(StoreError, match="does not speak libSQL's protocol") as told:
+    with pytest.raises(StoreError, match="does not speak libSQL's protocol") as error:
         write(connection, "1", then=lambda: connection.rows("SELECT id FROM note"))
-    assert not isinstance(told.value, Busy)
+    assert not isinstance(error.value, Busy)
     server.expire()
     assert ids(server) == []
     write(connection, "2")
@@ -167,9 +167,9 @@ def test_trouble_before_the_commit_may_be_tried_again(connection, server, troubl
 def test_trouble_at_the_commit_is_told_and_never_tried_again(connection, server, trouble):
     """A commit without an answer is never retried; the error says that it may have been written."""
     server.plan(None, trouble)
-    with pytest.raises(StoreError, match=r"[Ww]hether this was written is unknown") as told:
+    with pytest.raises(StoreError, match=r"[Ww]hether this was written is unknown") as error:
         write(connection, "1")
-    assert not isinstance(told.value, Busy)
+    assert not isinstance(error.value, Busy)
     server.expire()
     assert ids(server) == (["1"] if trouble == "drop" else [])
 
@@ -241,10 +241,10 @@ async def test_a_wrong_token_is_named_but_never_shown(server, caplog):
     """Neither errors nor logs nor the doctor show a token."""
     caplog.set_level(logging.DEBUG)
     uri = server.uri("x").replace(TOKEN, "Wrong-Token-77")
-    with pytest.raises(ConfigurationError, match=r"answered 401.* this authToken") as told:
+    with pytest.raises(ConfigurationError, match=r"answered 401.* this authToken") as error:
         await Memories.open(uri, llm=False)
     findings = await examine(uri, llm=False)
-    shown = f"{told.value} {told.value.__cause__!r} {findings} {caplog.text} {to_place(uri)!r}"
+    shown = f"{error.value} {error.value.__cause__!r} {findings} {caplog.text} {to_place(uri)!r}"
     assert "Wrong-Token-77" not in shown
     async with await Memories.open(server.uri("x"), llm=False) as memories:
         assert TOKEN not in memories.location
@@ -276,10 +276,10 @@ async def test_a_server_that_hangs_is_waited_for_once(server, monkeypatch):
     async with await Memories.open(server.uri(), **QUIET) as memories:
         await memories.add(SCOPE, ["Ada drinks tea."])
         server.plan(*["hang"] * 50)
-        told = await asyncio.gather(
+        errors = await asyncio.gather(
             *(memories.recall(SCOPE, "tea") for _ in range(20)), return_exceptions=True
         )
-        assert {type(error) for error in told} == {StoreError}
+        assert {type(error) for error in errors} == {StoreError}
         assert server.hung == 1
         server.steps.clear()
         store: Any = memories.store.memories
@@ -318,7 +318,7 @@ def test_what_a_uri_names(uri, server):
 
 
 @pytest.mark.parametrize(
-    ("uri", "told"),
+    ("uri", "message"),
     [
         ("libsql://ada:pass77@db.example", "no user or password"),
         ("libsql://db.example:port", "libsql://host"),
@@ -330,9 +330,9 @@ def test_what_a_uri_names(uri, server):
         ("libsql://memory.db?authToken=pass77", "one more slash: libsql:///memory.db"),
     ],
 )
-async def test_a_uri_that_names_no_server_says_what_to_write(uri, told):
+async def test_a_uri_that_names_no_server_says_what_to_write(uri, message):
     """An invalid server URI raises an error that shows the correct form and no secret."""
-    with pytest.raises(KagentMemoryError, match=told) as error:
+    with pytest.raises(KagentMemoryError, match=message) as error:
         await Memories.open(uri, llm=False)
     assert isinstance(error.value, ConfigurationError)
     assert "pass77" not in str(error.value)

@@ -88,8 +88,8 @@ def partitioned(postgres_server, postgres_template):
 
 def literal(name: str, kind: str) -> str:
     """Return a value of this name and type that SQL reads."""
-    one = BY_TYPE.get(kind.removesuffix("[]"), "1")
-    several = f'{{"{one}"}}' if kind.endswith("[]") else one
+    value = BY_TYPE.get(kind.removesuffix("[]"), "1")
+    several = f'{{"{value}"}}' if kind.endswith("[]") else value
     return f"'{BY_NAME.get(name, several)}'::{kind}"
 
 
@@ -107,10 +107,10 @@ def reached(connection: psycopg.Connection[Any], name: str) -> dict[str, set[str
     shown = "\n".join(line for (line,) in plan)
     connection.execute("DEALLOCATE asked")
     assert "One-Time Filter: false" not in shown, shown
-    found: dict[str, set[str]] = {}
+    parts: dict[str, set[str]] = {}
     for table, part in re.findall(r"\b(\w+)__(\d)\b", shown):
-        found.setdefault(table, set()).add(part)
-    return found
+        parts.setdefault(table, set()).add(part)
+    return parts
 
 
 @pytest.mark.parametrize(
@@ -118,12 +118,12 @@ def reached(connection: psycopg.Connection[Any], name: str) -> dict[str, set[str
 )
 def test_a_statement_reaches_one_part_of_each_table(partitioned, name):
     """A statement about a scope reads one partition of each table."""
-    found = reached(partitioned, name)
+    parts_of = reached(partitioned, name)
     text = re.sub(r"--.*", "", statement("postgres", name, 1, 8)[0])
     read = set(re.findall(r"(?:FROM|JOIN|UPDATE|USING) (\w+)", text)) - {"remembered"}
-    assert read & {*DISTRIBUTED, "memory_vector_1"} <= found.keys()
-    assert {table: len(parts) for table, parts in found.items()} == dict.fromkeys(found, 1)
-    assert len(set().union(*found.values())) <= 1
+    assert read & {*DISTRIBUTED, "memory_vector_1"} <= parts_of.keys()
+    assert {table: len(parts) for table, parts in parts_of.items()} == dict.fromkeys(parts_of, 1)
+    assert len(set().union(*parts_of.values())) <= 1
 
 
 @pytest.mark.parametrize("name", sorted(EVERYWHERE))
@@ -141,9 +141,9 @@ def test_nothing_is_locked_but_in_one_scope():
 
 def test_every_table_is_distributed_or_a_reference():
     """Every statement that lists the tables names all, so that each has a place on a cluster."""
-    made = set(re.findall(r"CREATE TABLE (\w+)", SCHEMA))
+    tables = set(re.findall(r"CREATE TABLE (\w+)", SCHEMA))
     for name, others in (("drop_local_rows", set[str]()), ("about", {"schema_migration"})):
         listed = re.findall(r"'\^\(([^']*)\)\$'", re.sub(r"'\s+'", "", queries("postgres")[name]))
         assert [set(names.split("|")) for names in listed] == [
-            made - others | {"memory_vector_[0-9]+"}
+            tables - others | {"memory_vector_[0-9]+"}
         ]

@@ -152,11 +152,11 @@ async def test_counting_beside_forgetting_leaves_no_counters(postgres_uri):
         counted = {"scope_id": SCOPE.id.hex(), "ids": ids, "now": NOW, **each}
         await counting.execute(statement("postgres", "count_usage")[0], counted)
         forgetting = asyncio.create_task(store.forget(SCOPE, Erasure(ids=ids, now=NOW)))
-        waiting = (
+        lock_waits = (
             "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND "
             "wait_event_type = 'Lock'"
         )
-        while not forgetting.done() and not execute(postgres_uri, waiting):  # noqa: ASYNC110
+        while not forgetting.done() and not execute(postgres_uri, lock_waits):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         await counting.commit()
         assert sorted(await forgetting) == sorted(ids)

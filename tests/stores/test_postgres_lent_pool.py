@@ -59,9 +59,9 @@ async def test_memories_work_on_the_callers_pool(pool: AsyncConnectionPool[Any])
     async with await Memories.open(pool=pool, embedding=HashEmbedder(64), llm=False) as memories:
         later = utc_now() + timedelta(days=2)
         [id] = await memories.add(ADA, [Fact("The spare key is with Grace", happened_at=later)])
-        found = await memories.recall(ADA, "Where is the spare key?")
-        assert [(hit.memory.id, hit.memory.happened_at) for hit in found] == [(id, later)]
-        assert found.mode == "hybrid"
+        recall = await memories.recall(ADA, "Where is the spare key?")
+        assert [(hit.memory.id, hit.memory.happened_at) for hit in recall] == [(id, later)]
+        assert recall.mode == "hybrid"
         await memories.remember(ADA, [Message(text="I moved to Lisbon", event_id="e1")], "s")
         assert await memories.drain(60)
         assert (await memories.stats(ADA)).visible == 2
@@ -123,17 +123,17 @@ async def test_a_callers_pool_takes_a_schema_and_row_security(pool: AsyncConnect
 
 async def test_a_pool_of_a_function_is_closed_with_the_memories(postgres_uri: str):
     """A function makes a pool on the service's own loop, which is closed with the memories."""
-    made: list[AsyncConnectionPool[Any]] = []
+    pools: list[AsyncConnectionPool[Any]] = []
 
     async def make() -> AsyncConnectionPool[Any]:
-        made.append(pool_of(postgres_uri))
-        await made[-1].open()
-        return made[-1]
+        pools.append(pool_of(postgres_uri))
+        await pools[-1].open()
+        return pools[-1]
 
     async with KagentMemoryService(llm=False, pool=make) as service:
         await service.memories.add(ADA, ["The tea is green"])
         assert len(await service.memories.recall(ADA, "tea")) == 1
-    assert [pool.closed for pool in made] == [True]
+    assert [pool.closed for pool in pools] == [True]
 
 
 async def test_what_is_no_pool_of_this_loop_is_a_clear_error(

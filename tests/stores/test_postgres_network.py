@@ -78,11 +78,11 @@ async def test_every_verb_ends_when_the_database_goes_silent(relayed):
     await asyncio.gather(*(store.memories.version(SCOPE) for _ in VERBS))
     relay.way = "swallow"
     async with asyncio.timeout(240):
-        for told in await asyncio.gather(
+        for error in await asyncio.gather(
             *(verb(store) for verb in VERBS.values()), return_exceptions=True
         ):
-            assert isinstance(told, StoreError)
-            assert "memory unavailable" in str(told)
+            assert isinstance(error, StoreError)
+            assert "memory unavailable" in str(error)
         relay.flow()
         relay.cut()
         for verb in VERBS.values():
@@ -95,7 +95,7 @@ async def test_a_large_write_over_a_slow_line_is_not_given_up(postgres_uri):
     """A large write over a slow line takes its time and is not given up."""
     bound = 6.0  # of silence; what the sockets hold is under way for some of it after all is sent
     payload = {"turns": texts(150)}  # little work for the server, which its clock counts
-    small, large = (a_job(SCOPE, payload=given) for given in ({}, payload))
+    small, large = (a_job(SCOPE, payload=body) for body in ({}, payload))
     with Relay(postgres_uri) as relay:
         async with await open_store(relay.uri, statement_timeout_seconds=bound - 2) as store:
             # the server's own clock runs from a statement's text on, which it now knows
@@ -105,7 +105,7 @@ async def test_a_large_write_over_a_slow_line_is_not_given_up(postgres_uri):
             await store.enqueue([large])
             assert time.monotonic() - start > bound
             relay.flow()
-            assert [kept.payload for kept in await store.queue.jobs(scope=SCOPE)] == [{}, payload]
+            assert [job.payload for job in await store.queue.jobs(scope=SCOPE)] == [{}, payload]
 
 
 async def test_a_line_that_only_drips_is_given_up_in_the_end(relayed, monkeypatch):
@@ -188,19 +188,19 @@ async def test_a_vanished_client_lets_go_of_its_locks(postgres_uri, monkeypatch)
     set_up = queries("postgres")["set_up"].replace("60s", "500ms")
     monkeypatch.setitem(queries("postgres"), "set_up", set_up)  # type: ignore[arg-type]
     with Relay(postgres_uri) as relay:
-        async with await open_store(relay.uri) as gone, await open_store(postgres_uri) as store:
-            held = asyncio.Event()
+        async with await open_store(relay.uri) as client, await open_store(postgres_uri) as store:
+            locked = asyncio.Event()
 
             async def vanish(session: Any) -> None:
                 transaction = Transaction(session, SCOPE)
                 await transaction.rows("touch_scope", **transaction.touching(0))
                 relay.way = "swallow"
-                held.set()
+                locked.set()
                 await asyncio.sleep(2)  # longer than its transaction may be idle
 
-            vanished = asyncio.ensure_future(gone.memories.database.run(vanish, None, write=True))  # type: ignore[attr-defined]
+            vanished = asyncio.ensure_future(client.memories.database.run(vanish, None, write=True))  # type: ignore[attr-defined]
             async with asyncio.timeout(240):
-                await held.wait()
+                await locked.wait()
                 await store.apply(SCOPE, batch_of("goes on"), now=NOW)
                 vanished.cancel()
                 await asyncio.wait([vanished])
@@ -231,10 +231,10 @@ async def test_the_wait_for_a_connection_is_bounded(postgres_uri, monkeypatch):
         monkeypatch.setattr(database.pool._pool, "timeout", 0.5)  # to open may take longer
 
         async def hold(_session: Any) -> None:
-            waiting = [store.memories.version(SCOPE) for _ in range(5)]
-            for told in await asyncio.gather(*waiting, return_exceptions=True):
-                assert isinstance(told, StoreError)
-                assert "pool_size" in str(told)
+            reads = [store.memories.version(SCOPE) for _ in range(5)]
+            for error in await asyncio.gather(*reads, return_exceptions=True):
+                assert isinstance(error, StoreError)
+                assert "pool_size" in str(error)
 
         await database.run(hold, None, write=False)
         assert await store.memories.version(SCOPE) == 0
@@ -265,8 +265,8 @@ async def test_a_server_without_room_for_more_connections_is_shared(server_direc
                 "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity "
                 "WHERE usename = 'app'",
             )
-            waiting = [store.memories.version(SCOPE) for _ in range(20)]
-            assert await asyncio.gather(*waiting) == [60] * 20
+            reads = [store.memories.version(SCOPE) for _ in range(20)]
+            assert await asyncio.gather(*reads) == [60] * 20
     finally:
         await asyncio.to_thread(server.cleanup)
 

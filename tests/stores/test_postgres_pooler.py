@@ -66,10 +66,10 @@ async def busy_life(uri: str, schema: str) -> None:
             assert {memory.content for memory in listed} == {
                 f"zebra {n} {schema}" for n in range(turn + 1)
             }
-            [near] = await (await store.memories.view(scope, now=NOW)).nearest(
+            [ranking] = await (await store.memories.view(scope, now=NOW)).nearest(
                 space, [row], limit=1000
             )
-            assert {memory.id for memory in listed} == {id for id, _ in near}
+            assert {memory.id for memory in listed} == {id for id, _ in ranking}
             assert {job.key for job in await store.queue.jobs()} == {schema}
 
 
@@ -77,7 +77,7 @@ async def state_of_servers(uri: str) -> dict[int, Any]:
     """Return what is left in each of the pooler's servers, by process: transactions held at the
     same time are on different ones.
     """
-    found: dict[int, Any] = {}
+    states: dict[int, Any] = {}
     async with AsyncExitStack() as stack:
         for _ in range(SERVERS):
             opening = psycopg.AsyncConnection.connect(uri, prepare_threshold=None)
@@ -87,8 +87,8 @@ async def state_of_servers(uri: str) -> dict[int, Any]:
                 "current_setting('statement_timeout'), count(*) FROM pg_prepared_statements"
             )
             [[pid, *state]] = await cursor.fetchall()
-            found[pid] = state
-    return found
+            states[pid] = state
+    return states
 
 
 async def test_two_schemas_behind_a_pooler_never_see_each_other(pooled_uri):
@@ -126,10 +126,10 @@ async def test_times_come_back_in_utc_whatever_the_servers_zone_is(pooled_uri, p
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
         "WHERE datname = current_database() AND pid <> pg_backend_pid()",
     )
-    scope, said = Scope("t", "u", "a"), datetime(2026, 3, 1, 23, 30, 0, 123456, tzinfo=UTC)
+    scope, moment = Scope("t", "u", "a"), datetime(2026, 3, 1, 23, 30, 0, 123456, tzinfo=UTC)
     async with await open_store(pooled_uri) as store:
-        memory = a_memory("late", happened_at=said)
-        await store.apply(scope, Batch(changes=adding(memory)), now=said)
-        kept = (await store.memories.get(scope, [memory.id], now=said))[memory.id].happened_at
-    assert kept is not None
-    assert (kept, kept.utcoffset()) == (said, timedelta(0))
+        memory = a_memory("late", happened_at=moment)
+        await store.apply(scope, Batch(changes=adding(memory)), now=moment)
+        stored = (await store.memories.get(scope, [memory.id], now=moment))[memory.id].happened_at
+    assert stored is not None
+    assert (stored, stored.utcoffset()) == (moment, timedelta(0))

@@ -26,11 +26,11 @@ def trips(monkeypatch) -> list[str]:
     """The names of the statements that were asked for."""
     names, asked_of = list[str](), PostgresSession.execute
 
-    async def asked(self, *queries):
+    async def count_trip(self, *queries):
         names.extend(name for name, _ in queries)
         return await asked_of(self, *queries)
 
-    monkeypatch.setattr(PostgresSession, "execute", asked)
+    monkeypatch.setattr(PostgresSession, "execute", count_trip)
     return names
 
 
@@ -55,27 +55,27 @@ async def test_neighbours_of_twenty_facts_cost_as_much_as_of_one(store, trips, e
     checked = CheckedEmbedder(HashEmbedder(), MemorySettings())
     vectors = StoreEmbedder(store, checked) if embedded else None
     facts = [memory(number) for number in range(20)]
-    asked: list[int] = []
+    counts: list[int] = []
     for some in (facts[:1], facts[:1], facts):
         trips.clear()
-        near = await neighbours(await store.memories.view(SCOPE, now=NOW), vectors, some)
-        asked.append(len(trips))
-    assert asked[2] == asked[1]
-    assert all(near[place] for place in range(20))
+        results = await neighbours(await store.memories.view(SCOPE, now=NOW), vectors, some)
+        counts.append(len(trips))
+    assert counts[2] == counts[1]
+    assert all(results[place] for place in range(20))
 
 
 async def test_echoes_of_200_events_cost_as_much_as_of_one(store, trips):
     """The echoes of a session of 200 events cost as much as those of one."""
-    said = [
+    messages = [
         Message(text=f"Ada keeps parcel {n} on shelf {n % 7}.", role="agent", event_id=f"e{n}")
         for n in range(200)
     ]
     trips.clear()
-    await without_recalled(store.memories, SCOPE, said[:1], now=NOW)
-    one = len(trips)
-    left = await without_recalled(store.memories, SCOPE, said, now=NOW)
-    assert len(trips) == 2 * one <= 8
-    assert len(left) == 170
+    await without_recalled(store.memories, SCOPE, messages[:1], now=NOW)
+    single = len(trips)
+    rest = await without_recalled(store.memories, SCOPE, messages, now=NOW)
+    assert len(trips) == 2 * single <= 8
+    assert len(rest) == 170
 
 
 async def test_a_recall_of_a_quiet_scope_takes_one_statement(postgres_uri, trips):

@@ -203,10 +203,10 @@ async def test_raw_sql_with_a_scopes_setting_sees_its_rows_alone(guarded_uri):
         for scope, other, form in ((ADA, BEN, ADA.id.hex()), (BEN, ADA, BEN.id.hex().upper())):
             with raw(guarded_uri, APP, form) as connection:
                 for table in (*tables, "remembered"):
-                    found = connection.execute(f"SELECT DISTINCT scope_id FROM {table}".encode())
+                    cursor = connection.execute(f"SELECT DISTINCT scope_id FROM {table}".encode())
                     # receipts are kept by tenant
                     own = [] if "receipt" in table else [(UUID(bytes=scope.id),)]
-                    assert found.fetchall() == own, table
+                    assert cursor.fetchall() == own, table
                 [(content,)] = connection.execute("SELECT content FROM remembered")
                 assert content == f"{scope.tenant} says more"
                 theirs = (other.id.hex(),)
@@ -254,8 +254,8 @@ async def test_a_connection_of_the_pool_carries_nothing_over(direct_or_pooled_ur
                 "coalesce(current_setting('kagent.scope', true), '') AS scope",
             )
 
-        for found in await asyncio.gather(*(database.pool.use(state) for _ in range(2))):
-            assert found == [{"free": True, "scope": ""}]
+        for rows in await asyncio.gather(*(database.pool.use(state) for _ in range(2))):
+            assert rows == [{"free": True, "scope": ""}]
 
 
 async def test_a_prune_erases_in_every_scope(guarded_uri):
@@ -320,8 +320,8 @@ async def test_a_later_migration_leaves_rows_guarded(guarded_uri, monkeypatch):
     async with await open_store(guarded_uri, rls=True) as store:
         await fill(store)
     later = Migration(9999, "later", "UPDATE memory SET content = 'upgraded'")
-    known = [*migrations("postgres"), later]
-    monkeypatch.setattr(sql, "migrations", lambda _: known)
+    steps = [*migrations("postgres"), later]
+    monkeypatch.setattr(sql, "migrations", lambda _: steps)
     async with await open_store(guarded_uri) as store:
         assert await contents(store) == await contents(store, BEN) == ["upgraded"]
     assert len(execute(guarded_uri, f"{GUARDED} AND relforcerowsecurity")) > 10
@@ -427,8 +427,8 @@ async def test_a_guarded_store_is_embedded_anew(postgres_uri):
         await memories.add(ADA, ["Ada keeps bees."])  # the vectors' table is its owner's
     async with await Memories.open(postgres_uri, rls=True, **options) as memories:
         await memories.add(BEN, ["Ben keeps hens."])
-        done = await memories.reembed(new, drop_old=True)
-        assert (done.memories, done.dropped) == (2, ("before",))
+        result = await memories.reembed(new, drop_old=True)
+        assert (result.memories, result.dropped) == (2, ("before",))
         assert [hit.memory.content for hit in await memories.recall(BEN, "hens")] == [
             "Ben keeps hens."
         ]

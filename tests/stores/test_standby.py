@@ -125,8 +125,8 @@ class Outcomes:
             self._seen.add(attributes["outcome"])
 
     def __call__(self) -> set[object]:
-        seen, self._seen = self._seen, set()
-        return seen
+        outcomes, self._seen = self._seen, set()
+        return outcomes
 
 
 @pytest.fixture
@@ -147,15 +147,15 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def opened(pair: Pair, schema: str, uri: str = "", **options: Any) -> Memories:
     """Open memories that are read from the standby, or as the options say."""
-    given = {"embedding": HashEmbedder(), "read_uri": pair.standby, **QUIET, **options}
-    return await Memories.open(uri or pair.primary, postgres_schema=schema, **given)
+    arguments = {"embedding": HashEmbedder(), "read_uri": pair.standby, **QUIET, **options}
+    return await Memories.open(uri or pair.primary, postgres_schema=schema, **arguments)
 
 
 def contents(recall: Recall) -> list[str]:
     return [hit.memory.content for hit in recall]
 
 
-async def found(memories: Memories, scope: Scope = ADA) -> list[str]:
+async def search(memories: Memories, scope: Scope = ADA) -> list[str]:
     return contents(await memories.recall(scope, "parcel", deliver=False))
 
 
@@ -175,9 +175,9 @@ async def test_searches_are_read_from_the_standby(pair, schema, outcomes):
         [space] = await reader.store.memories.spaces.all()
         with pair.paused():
             outcomes()
-            assert await found(reader) == [BLUE]
+            assert await search(reader) == [BLUE]
             await writer.add(ADA, ["Ada keeps the green parcel"])
-            assert await found(reader) == [BLUE]  # so the standby answered
+            assert await search(reader) == [BLUE]  # so the standby answered
             assert len((await reader.list(ADA)).memories) == 1
             assert outcomes() == {"answered"}
             await reader.add(ADA, ["Ada keeps the white parcel"])
@@ -186,16 +186,16 @@ async def test_searches_are_read_from_the_standby(pair, schema, outcomes):
             assert (len(answer), answer.mode, answer.degraded) == (3, "hybrid", ())
             assert len((await reader.list(ADA)).memories) == 3
             assert outcomes() == {"behind"}
-            assert len(await found(reader, BEN)) == 1  # nobody wrote to it here
+            assert len(await search(reader, BEN)) == 1  # nobody wrote to it here
             assert outcomes() == {"answered"}
             # as the worker does, and no version moves
             row = vector(*[1.0] * space.dimensions)
             batch = Batch(vectors={red: row}, space_number=space.number)
             await reader.store.apply(BEN, batch, now=datetime.now(UTC))
-            assert len(await found(reader, BEN)) == 1
+            assert len(await search(reader, BEN)) == 1
             assert outcomes() == {"behind"}
         pair.caught_up()
-        assert len(await found(reader)) == 3
+        assert len(await search(reader)) == 3
         assert outcomes() == {"answered"}
 
 
@@ -205,16 +205,16 @@ async def test_an_older_standby_unreads_nothing(pair, schema, outcomes):
         await opened(pair, schema) as reader,
         await opened(pair, schema, read_uri=None) as writer,
     ):
-        [kept] = await writer.add(ADA, [BLUE])
+        [id] = await writer.add(ADA, [BLUE])
         pair.caught_up()
         with pair.paused():
-            assert await found(reader) == [BLUE]
-            await writer.forget(ADA, [kept])
-            assert await found(reader) == [BLUE]  # as the standby has it
+            assert await search(reader) == [BLUE]
+            await writer.forget(ADA, [id])
+            assert await search(reader) == [BLUE]  # as the standby has it
             view = await reader.store.memories.view(ADA, now=datetime.now(UTC))  # the primary's
             assert view.text(["parcel"], limit=9).documents == 0
             outcomes()
-            assert await found(reader) == []
+            assert await search(reader) == []
             assert outcomes() == {"behind"}
 
 
@@ -242,11 +242,11 @@ async def test_a_write_is_kept_whose_place_in_the_log_is_unknown(
             await memories.add(ADA, [BLUE])
         pair.caught_up()
         outcomes()
-        assert await found(memories) == [BLUE]
+        assert await search(memories) == [BLUE]
         assert outcomes() == {"behind"}
         await memories.add(ADA, ["Ada keeps the red parcel"])
         pair.caught_up()
-        assert len(await found(memories)) == 2
+        assert len(await search(memories)) == 2
         assert outcomes() == {"answered"}
 
 
@@ -260,12 +260,12 @@ async def test_a_standby_that_is_away_is_replaced_until_it_is_back(
         async with await opened(pair, schema, read_uri=relay.uri) as memories:
             await memories.add(ADA, [BLUE])
             pair.caught_up()
-            assert await found(memories) == [BLUE]
+            assert await search(memories) == [BLUE]
             relay.way = "refuse"
             relay.cut()
             outcomes()
-            asked = [memories.recall(ADA, "parcel", deliver=False) for _ in range(20)]
-            for answer in await asyncio.gather(*asked):
+            recalls = [memories.recall(ADA, "parcel", deliver=False) for _ in range(20)]
+            for answer in await asyncio.gather(*recalls):
                 assert contents(answer) == [BLUE]
                 assert answer.mode == "hybrid"
                 assert [why for why in answer.degraded if why.startswith("standby: ")]
@@ -283,7 +283,7 @@ async def test_a_standby_that_is_away_is_replaced_until_it_is_back(
                 await asyncio.sleep(0.02)
             assert contents(answer) == [BLUE]
             outcomes()
-            assert await found(memories) == [BLUE]
+            assert await search(memories) == [BLUE]
             assert outcomes() == {"answered"}
     assert [re.split("[,:]", text)[0] for text in told_of(caplog)] == [
         "The standby of read_uri is not read from until it answers again",
@@ -310,7 +310,7 @@ async def test_a_wrong_read_uri_is_told_when_the_store_is_opened(pair, schema, t
     """A server that cannot stand by the primary is a configuration error at open."""
     execute(pair.primary, "CREATE DATABASE another")
     pair.caught_up()
-    there = pair.standby.replace("/postgres?", "/another?")
+    uri = pair.standby.replace("/postgres?", "/another?")
     secret = pair.standby.replace("postgres:@", "postgres:open-sesame@")
     for wrong, why in (
         ("libsql:///copy.db", r"read_uri takes the URI of a standby, postgresql://"),
@@ -318,24 +318,26 @@ async def test_a_wrong_read_uri_is_told_when_the_store_is_opened(pair, schema, t
             pair.primary,
             r"this server is not a standby: it accepts writes itself; name a streaming standby",
         ),
-        (there, r"this is another database than the one that is written to; name"),
+        (uri, r"this is another database than the one that is written to; name"),
         (
             pair.standby.replace("/postgres?", "/missing?"),
             r"read_uri: .*\"missing\" does not exist; check host",
         ),
         (secret + "&search_limit=3", r"read_uri: Invalid PostgreSQL URI: .*search_limit"),
     ):
-        with pytest.raises(ConfigurationError, match=why) as told:
+        with pytest.raises(ConfigurationError, match=why) as error:
             await opened(pair, schema, read_uri=wrong)
-        assert "open-sesame" not in str(told.value)
+        assert "open-sesame" not in str(error.value)
     with pytest.raises(ConfigurationError, match=r"use postgresql://…, or leave read_uri out"):
         await open_store(f"libsql:///{tmp_path}/memory.db", read_uri=pair.standby)
     assert "open-sesame" not in repr(MemorySettings(read_uri=secret))
 
 
-async def told(pair: Pair, schema: str, read_uri: str) -> doctor.Diagnosis:
-    found = await doctor.examine(pair.primary, llm=False, postgres_schema=schema, read_uri=read_uri)
-    [finding] = [finding for finding in found if finding.part == "standby"]
+async def standby_diagnosis(pair: Pair, schema: str, read_uri: str) -> doctor.Diagnosis:
+    diagnoses = await doctor.examine(
+        pair.primary, llm=False, postgres_schema=schema, read_uri=read_uri
+    )
+    [finding] = [finding for finding in diagnoses if finding.part == "standby"]
     return finding
 
 
@@ -343,19 +345,19 @@ async def test_the_doctor_tells_how_far_the_standby_is(pair, schema, monkeypatch
     """The doctor tells whether `read_uri` follows, how far it is behind, and what is wrong."""
     async with await opened(pair, schema) as memories:
         pair.caught_up()
-        found = await told(pair, schema, pair.standby)
-        assert (found.state, found.advice) == ("ok", "")
-        assert re.fullmatch(r"It is in recovery, [\d,]+ bytes and \d\.\d s behind\.", found.text)
+        finding = await standby_diagnosis(pair, schema, pair.standby)
+        assert (finding.state, finding.advice) == ("ok", "")
+        assert re.fullmatch(r"It is in recovery, [\d,]+ bytes and \d\.\d s behind\.", finding.text)
         monkeypatch.setattr(diagnosis, "MAX_BEHIND_SECONDS", 0.0)
         with pair.paused():
             await memories.add(ADA, ["Ada keeps the red parcel"])
-            found = await told(pair, schema, pair.standby)
-            assert (found.state, "pg_stat_replication" in found.advice) == ("note", True)
+            finding = await standby_diagnosis(pair, schema, pair.standby)
+            assert (finding.state, "pg_stat_replication" in finding.advice) == ("note", True)
     away = "postgresql://postgres:open-sesame@127.0.0.1:9/postgres"
     for wrong, advice in ((pair.primary, "KAGENT_MEMORY_READ_URI"), (away, "Start it")):
-        found = await told(pair, schema, wrong)
-        assert (found.state, advice in found.advice) == ("bad", True)
-        assert "open-sesame" not in found.text
+        finding = await standby_diagnosis(pair, schema, wrong)
+        assert (finding.state, advice in finding.advice) == ("bad", True)
+        assert "open-sesame" not in finding.text
 
 
 async def test_row_security_and_encryption_hold_on_the_standby(pair, schema, outcomes):
@@ -367,8 +369,8 @@ async def test_row_security_and_encryption_hold_on_the_standby(pair, schema, out
     # it finds the guard by itself
     async with await opened(pair, schema, encryption_keys=KEYS) as reader:
         pair.caught_up()
-        assert await found(reader) == [BLUE]
-        assert await found(reader, BEN) == ["Ben keeps the red parcel"]
+        assert await search(reader) == [BLUE]
+        assert await search(reader, BEN) == ["Ben keeps the red parcel"]
         assert outcomes() == {"answered"}
 
 
@@ -383,7 +385,7 @@ async def test_a_space_the_standby_lacks_is_read_from_the_primary(pair, schema, 
         async with await opened(pair, schema) as reader:
             unembedded = await reader.recall(ADA, "parcel")
             assert unembedded.mode == "keyword"
-            assert [told for told in unembedded.degraded if "standby" in told] == []
+            assert [reason for reason in unembedded.degraded if "standby" in reason] == []
             assert (await reader.recall(BEN, "parcel")).mode == "hybrid"
     assert not told_of(caplog)
 
@@ -396,7 +398,7 @@ async def test_readers_go_on_while_the_primary_is_away(pair, schema, soon):
             pair.caught_up()
             relay.way = "refuse"
             relay.cut()
-            assert await found(memories) == [BLUE]
+            assert await search(memories) == [BLUE]
             with pytest.raises(StoreError):
                 await memories.add(ADA, ["Ada keeps the red parcel"])
 
@@ -406,7 +408,7 @@ async def test_a_promoted_standby_is_read_from_no_more(pair, schema, outcomes, s
     async with await opened(pair, schema) as memories:
         await memories.add(ADA, [BLUE])
         pair.caught_up()
-        assert await found(memories) == [BLUE]
+        assert await search(memories) == [BLUE]
         pair.promote()
         # what is written there is another's
         execute(

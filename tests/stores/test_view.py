@@ -40,24 +40,26 @@ async def longest_pause(work: asyncio.Task[Any]) -> float:
 @cache
 def memories_of(count: int) -> tuple[dict[str, Memory], ScopeIndex]:
     """Return so many memories, each with every eighth of the terms, and their index."""
-    held = [packed(dict.fromkeys(TERMS[number::8], 1)) for number in range(8)]
+    samples = [packed(dict.fromkeys(TERMS[number::8], 1)) for number in range(8)]
     memories = {
         id: Memory(id=id, content=id, created_at=NOW, updated_at=NOW)
         for id in (f"{number:06}" for number in range(count))
     }
-    entries = [entry_of(one, held[place % 8]) for place, one in enumerate(memories.values())]
+    entries = [
+        entry_of(memory, samples[place % 8]) for place, memory in enumerate(memories.values())
+    ]
     return memories, ScopeIndex().updated(entries)
 
 
 @pytest.mark.parametrize(
-    ("count", "asked", "filter"),
+    ("count", "terms", "filter"),
     [
         (100_000, 6, EVERYTHING),
         (10_000, 64, EVERYTHING),
         (10_000, 1, Filter(min_importance=0.1)),
     ],
 )
-async def test_a_large_scope_is_searched_beside_the_loop(count: int, asked: int, filter: Filter):
+async def test_a_large_scope_is_searched_beside_the_loop(count: int, terms: int, filter: Filter):
     """A search of 100,000 memories, for 64 terms, or under a filter holds up no other task."""
     memories, index = memories_of(count)
     store: Any = SimpleNamespace(trouble=None, vectors=lambda: None)
@@ -76,7 +78,7 @@ async def test_a_large_scope_is_searched_beside_the_loop(count: int, asked: int,
         rank=None,
         settings=MemorySettings(),
     )
-    text = " ".join(TERMS[:asked])
+    text = " ".join(TERMS[:terms])
     search = Search(scopes=[SCOPE], text=text, question=Question.read(text, NOW), now=NOW)
     work = asyncio.create_task(retriever.search(search))
     assert await longest_pause(work) < MAX_PAUSE_SECONDS
@@ -86,13 +88,13 @@ async def test_a_large_scope_is_searched_beside_the_loop(count: int, asked: int,
 @pytest.mark.parametrize(("count", "recalled"), [(10_000, ""), (60, "I sail on a lake. " * 300)])
 async def test_a_long_transcript_is_queued_beside_the_loop(count: int, recalled: str):
     """Neither many messages nor long recalled texts hold up other tasks while they are queued."""
-    said = [
+    messages = [
         Message(text="green tea", event_id=f"{number}", recalled=(f"{number} {recalled}",))
         for number in range(count)
     ]
     async with await Memories.open("libsql:///:memory:", worker=False) as memories:
-        await memories.remember(SCOPE, said[:1], "session")  # the first use of all takes longer
-        work = asyncio.create_task(memories.remember(SCOPE, said, "session"))
+        await memories.remember(SCOPE, messages[:1], "session")  # the first use of all takes longer
+        work = asyncio.create_task(memories.remember(SCOPE, messages, "session"))
         assert await longest_pause(work) < MAX_PAUSE_SECONDS
 
 
