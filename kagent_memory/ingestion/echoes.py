@@ -202,7 +202,8 @@ def _sentence(text: str) -> _Sentence:
         }
         if not all(map(_is_minor, words)):  # "1.", "No problem,"
             terms |= words
-            apart |= words if len(words) == 1 else set()
+            if len(words) == 1:
+                apart |= words
     return _Sentence(frozenset(terms), frozenset(apart))
 
 

@@ -100,11 +100,11 @@ class Providers:
         if compaction and not isinstance(provider, CompactionAwareSummary):
             provider = CompactionAwareSummary(provider)
         if not llm or not needs_llm(provider):
-            return provider_name(provider), ""
-        if isinstance(llm, str):
-            return provider_name(provider), llm
-        self._brought[scope.id, llm.name] = llm
-        return provider_name(provider), llm.name
+            llm = ""
+        elif not isinstance(llm, str):
+            self._brought[scope.id, llm.name] = llm
+            llm = llm.name
+        return provider_name(provider), llm
 
     def find(self, job: Job) -> SummaryProvider:
         """Return the provider of a job.
@@ -127,8 +127,11 @@ class Providers:
         if not (name := job.model.strip()):
             return None
         own = self.llm
-        full_name = qualified(name, os.environ)
-        if own and own.name.strip() and qualified(own.name, os.environ) == full_name:
+        if (
+            own
+            and own.name.strip()
+            and qualified(own.name, os.environ) == qualified(name, os.environ)
+        ):
             return own
         if known := self._brought.get((job.scope.id, job.model)) or self._resolved.get(name):
             return known

@@ -80,9 +80,13 @@ def tiered(
     elsewhere = {_words(memory) for memory in short_term if memory.session_id not in session_ids}
 
     def is_long_term(fact: Memory) -> bool:
-        stays = fact.pinned or fact.is_summary or fact.session_id is None
-        is_important = fact.importance >= MIN_PROMOTED_IMPORTANCE
-        return stays or is_important or _words(fact) in elsewhere
+        return (
+            fact.pinned
+            or fact.is_summary
+            or fact.session_id is None
+            or fact.importance >= MIN_PROMOTED_IMPORTANCE
+            or _words(fact) in elsewhere
+        )
 
     return [
         fact

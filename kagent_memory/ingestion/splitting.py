@@ -43,17 +43,10 @@ def pieces(text: str, most_tokens: int) -> Iterator[str]:
     if estimated_tokens(text) <= most_tokens:
         yield text
         return
-    sentences = _fitting(text, max(most_tokens, 1))
+    # a character is never more than one token
+    sentences = sentences_of(text, max(most_tokens, 1))
     joined = map("".join, batches(sentences, estimated_tokens, most_tokens))
     yield from filter(None, map(str.strip, joined))
-
-
-def _fitting(text: str, most_tokens: int) -> Iterator[str]:
-    """Yield the sentences; cut those that are too long."""
-    for sentence in sentences_of(text, 4 * most_tokens):
-        # a character is never more than one token
-        fits = estimated_tokens(sentence) <= most_tokens
-        yield from (sentence,) if fits else sentences_of(sentence, most_tokens)
 
 
 def sentences_of(text: str, most_chars: int = MAX_SENTENCE_CHARS) -> Iterator[str]:

@@ -144,11 +144,7 @@ def _kept(transcript: Transcript) -> Iterator[tuple[Message, tuple[str, ...]]]:
     turns = transcript.said
     short = {number for number, message in enumerate(turns) if says_little(message.text)}
     informative = (message.text for number, message in enumerate(turns) if number not in short)
-    topics = (
-        frozenset(term for text in informative for term in tokens(text))
-        if short
-        else frozenset[str]()
-    )
+    topics = frozenset(term for text in informative if short for term in tokens(text))
     before = Message(text="")
     for number, message in enumerate(turns):
         events = (message,)

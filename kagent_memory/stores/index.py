@@ -7,6 +7,7 @@ and stored in the database, so that a process new to the scope loads it at once.
 from __future__ import annotations
 
 import json
+import zlib
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -46,7 +47,8 @@ SCOPE_BYTES = 4000  # of an empty index
 _TIME_KEYS = keys_of(TIME_TERMS)
 _PREFERENCE_KEY = keys_of([PREFERENCE_TERM])[0]
 # increase when the columns, the stemming or the terms for times change
-FORMAT = b"kagent_memory index 10\n"
+FORMAT = b"kagent_memory index 9\n"
+_HEAD_BYTES = len(FORMAT) + 4  # the format and a checksum of the rest
 
 
 class Entry(NamedTuple):
@@ -127,14 +129,20 @@ class ScopeIndex:
         arrays = {"texts": np.frombuffer(texts, np.uint8), "columns": self.columns}
         file = BytesIO()
         np.savez_compressed(file, **arrays, **self.postings._asdict())
-        return FORMAT + file.getvalue()
+        packed = file.getvalue()
+        return _head(packed) + packed
+
+    @staticmethod
+    def is_packed(packed: bytes) -> bool:
+        """Return True if the bytes are an undamaged packed index of this format."""
+        return packed.startswith(_head(memoryview(packed)[_HEAD_BYTES:]))
 
     @classmethod
     def unpacked(cls, packed: bytes) -> Self:
         """Return the index from its packed bytes; of none an empty one."""
         if not packed:
             return cls()
-        parts = np.load(BytesIO(packed.removeprefix(FORMAT)))
+        parts = np.load(BytesIO(packed[_HEAD_BYTES:]))
         ids, authors = json.loads(parts["texts"].tobytes())
         postings = Postings(*(parts[name] for name in Postings._fields))
         return cls(ids, parts["columns"], authors, postings)
@@ -347,3 +355,8 @@ def _indexed(entries: Sequence[Entry]) -> ScopeIndex:
     columns["prefers"][postings.where(postings.terms == _PREFERENCE_KEY).rows] = True
     authors = [entry.author for entry in entries]
     return ScopeIndex([entry.id for entry in entries], columns, authors, postings)
+
+
+def _head(packed: bytes | memoryview) -> bytes:
+    """Return the head of a packed index: its format and a checksum."""
+    return FORMAT + zlib.crc32(packed).to_bytes(4, "big")

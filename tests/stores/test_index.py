@@ -301,13 +301,15 @@ async def test_an_index_that_is_not_packed_stops_no_search(
     assert loaded["memories"] == 0
 
 
-async def test_an_index_of_another_format_is_packed_anew(pair, loaded, monkeypatch):
-    """A packed index of another format is replaced, not read."""
+@pytest.mark.parametrize(
+    ("name", "other"), [("FORMAT", b"kagent_memory index 0\n"), ("zlib.crc32", lambda _: 0)]
+)
+async def test_an_index_of_another_format_is_packed_anew(pair, loaded, monkeypatch, name, other):
+    """A packed index of another format or with a wrong checksum is replaced, not read."""
     reader, writer = pair
     await add(reader, *(memory(f"tea number {number}") for number in range(9)))
     before = await searched_anew(reader, "tea")
-    for module in ("index", "sql.index_reads"):
-        monkeypatch.setattr(f"kagent_memory.stores.{module}.FORMAT", b"kagent_memory index 0\n")
+    monkeypatch.setattr(f"kagent_memory.stores.index.{name}", other)
     loaded.clear()
     assert await searched_anew(writer, "tea") == before
     assert loaded["memories"] == 9

@@ -12,7 +12,7 @@ import numpy as np
 from ...records import Filter, Memory, Scope, Vector
 from ..codec import ids_in, known
 from ..columns import Mask
-from ..index import FORMAT, Entry, ScopeIndex
+from ..index import Entry, ScopeIndex
 from ..values import Behind, Stale
 from ..vectors import Halves, Nearest
 from .session import Database, Part, Row, Transaction, reading
@@ -102,7 +102,7 @@ class SqlIndexReads(Part):
         session.codec.salt(row)
         written, ids = ids_in(row["written"] or ""), row["remaining"]
         packed = session.codec.index(bytes(row["packed"] or b"")) if row["is_new"] else None
-        if packed and not packed.startswith(FORMAT):
+        if packed and not ScopeIndex.is_packed(packed):
             packed, written = b"", await session.ids("scope_memories")
         return Changes(_stand(row), written, None if ids is None else ids_in(ids), packed)
 
