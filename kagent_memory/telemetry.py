@@ -34,9 +34,9 @@ CAPTURE_CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _CAPTURING = ("true", "1", "span_only", "span_and_event")
 Attributes: TypeAlias = dict[str, str | int | bool]
 
-_tracer = trace.get_tracer("kagent_memory")
+tracer = trace.get_tracer("kagent_memory")
 _meter = metrics.get_meter("kagent_memory")
-_duration = _meter.create_histogram(
+duration = _meter.create_histogram(
     "kagent_memory.operation.duration",
     unit="s",
     description=(
@@ -149,7 +149,7 @@ def operation(
     if len(apps) == 1 and (app := apps.pop()):
         attributes["gen_ai.memory.store.id"] = app
     started = time.perf_counter()
-    with _tracer.start_as_current_span(
+    with tracer.start_as_current_span(
         name,
         kind=SpanKind.CLIENT,
         attributes=attributes,
@@ -168,7 +168,7 @@ def operation(
             raise
         finally:
             seconds = time.perf_counter() - started
-            _duration.record(seconds, running.measured)
+            duration.record(seconds, running.measured)
             _notify("operation", seconds, running.measured)
 
 

@@ -32,7 +32,7 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(telemetry, "_tracer", provider.get_tracer("kagent_memory"))
+    monkeypatch.setattr(telemetry, "tracer", provider.get_tracer("kagent_memory"))
     yield exporter
     provider.shutdown()
 
@@ -43,7 +43,7 @@ def metrics(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemoryMetricReader]:
     reader = InMemoryMetricReader()
     provider = MeterProvider(metric_readers=[reader])
     meter = provider.get_meter("kagent_memory")
-    monkeypatch.setattr(telemetry, "_duration", meter.create_histogram("duration"))
+    monkeypatch.setattr(telemetry, "duration", meter.create_histogram("duration"))
     for name in ("open_jobs", "oldest_job_age"):
         monkeypatch.setattr(telemetry, f"_{name}", meter.create_gauge(name))
     yield reader
@@ -169,7 +169,7 @@ async def test_a_search_nests_under_the_tool_that_made_it(
 ) -> None:
     """The span of a search lies under that of the tool that made it."""
     tool = LoadMemoryTool()
-    tracer = telemetry._tracer
+    tracer = telemetry.tracer
     inner = tool.run_async
 
     async def traced(**arguments: Any) -> Any:

@@ -119,14 +119,14 @@ def _run(words: Sequence[str], say: Output) -> int:
             say = set_up_logging(log_format, say, level=level)
         call.say = say
         with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
-            return runner.run(_perform(call))
+            return runner.run(perform_call(call))
     except click.ClickException as error:
         return _fail(InvalidInput(error.format_message()), say)
     except KagentMemoryError as error:
         return _fail(error, say)
 
 
-async def _perform(call: Call) -> int:
+async def perform_call(call: Call) -> int:
     """Run a command; signals end it like Ctrl-C, so that it closes what it opened."""
     end_at(*(number for number in ENDING if number != signal.SIGINT))
     command = call.command

@@ -57,7 +57,7 @@ COMMON_PROVIDERS = frozenset(
 
 async def litellm() -> Any:
     """Import LiteLLM in a thread, since that takes seconds, and without network access."""
-    return await asyncio.to_thread(_litellm)
+    return await asyncio.to_thread(load_litellm)
 
 
 async def call_litellm(function: str, model: str, **arguments: Any) -> Any:
@@ -75,7 +75,8 @@ async def call_litellm(function: str, model: str, **arguments: Any) -> Any:
     )
 
 
-def _litellm() -> Any:
+def load_litellm() -> Any:
+    """Import LiteLLM with its own price list, so that it asks no network."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     import litellm as module
 
@@ -154,7 +155,7 @@ def check_provider(name: str) -> None:
     provider, _, model = name.partition("/")
     if model and provider in COMMON_PROVIDERS:
         return
-    module = _litellm()
+    module = load_litellm()
     custom = (entry["provider"] for entry in module.custom_provider_map)
     if model and provider in {*module.provider_list, *custom}:
         return  # no further lookup, which would sign in to some providers

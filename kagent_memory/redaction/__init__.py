@@ -15,7 +15,7 @@ Redactor: TypeAlias = Callable[[str], str]
 KINDS = patterns.KINDS | secrets.KINDS
 
 # Characters searched at once: a regular expression holds the interpreter lock while it runs.
-_WINDOW = 16_384
+WINDOW_CHARS = 16_384
 # Characters after the window, for secrets that begin in it; only private keys can be longer.
 _AFTER = 8_192
 _BEFORE = 512  # characters before the window, for the name of a secret
@@ -74,7 +74,7 @@ class _Secrets:
         )
 
     def redact(self, text: str) -> str:
-        for _ in range(_ROUNDS if len(text) <= _WINDOW else _FEW_ROUNDS):
+        for _ in range(_ROUNDS if len(text) <= WINDOW_CHARS else _FEW_ROUNDS):
             masked = patterns.masked(text, self._united(text), "secret")
             if masked == text:
                 break
@@ -84,12 +84,12 @@ class _Secrets:
     def _spans(self, text: str) -> Iterator[patterns.Span]:
         """Yield the spans of secrets in no order; a long text is read window by window."""
         yield from patterns.private_keys(text)
-        for start in range(0, len(text), _WINDOW):
+        for start in range(0, len(text), WINDOW_CHARS):
             first = max(0, start - _BEFORE)
-            window = text[first : start + _WINDOW + _AFTER]
+            window = text[first : start + WINDOW_CHARS + _AFTER]
             for part in (self._shapes, secrets):
                 for begin, end, kind in part.spans(window):
-                    if start <= begin + first < start + _WINDOW:
+                    if start <= begin + first < start + WINDOW_CHARS:
                         yield begin + first, end + first, kind
 
     def _hidden(self, text: str) -> Iterator[patterns.Span]:

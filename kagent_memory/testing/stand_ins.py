@@ -87,7 +87,7 @@ class ScriptedLlm:
     ) -> None:
         self.name = name
         self.prompts: list[str] = []
-        self._answers = answers
+        self.answers = answers
 
     async def complete(self, prompt: str, *, schema: type[Answer]) -> Answer:
         """Return the script's answer to the prompt.
@@ -112,13 +112,11 @@ class ScriptedLlm:
             ) from error
 
     def _next(self, prompt: str) -> Scripted:
-        if callable(self._answers):
-            return self._answers(prompt)
-        if len(self.prompts) > len(self._answers):
-            raise ModelError(
-                f"The script has {len(self._answers)} answers and was asked once more."
-            )
-        return self._answers[len(self.prompts) - 1]
+        if callable(self.answers):
+            return self.answers(prompt)
+        if len(self.prompts) > len(self.answers):
+            raise ModelError(f"The script has {len(self.answers)} answers and was asked once more.")
+        return self.answers[len(self.prompts) - 1]
 
 
 class FrozenClock:

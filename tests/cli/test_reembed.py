@@ -19,7 +19,7 @@ from .conftest import OF_ADA, Run
 @pytest.fixture(autouse=True)
 def _clients_go_with_their_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Close what LiteLLM keeps open for a command's loop before the loop is."""
-    perform: Callable[..., Any] = cli._perform
+    perform: Callable[..., Any] = cli.perform_call
 
     async def performed(*arguments: Any) -> int:
         try:
@@ -27,7 +27,7 @@ def _clients_go_with_their_loop(monkeypatch: pytest.MonkeyPatch) -> None:
         finally:
             await hang_up()
 
-    monkeypatch.setattr(cli, "_perform", performed)
+    monkeypatch.setattr(cli, "perform_call", performed)
 
 
 @pytest.fixture

@@ -215,7 +215,7 @@ async def test_a_summary_takes_the_settings_of_its_service(monkeypatch: pytest.M
             timeouts.append(arguments["timeout"])
             return {"choices": [{"message": {"content": '{"facts": ["Zoe arrives."]}'}}]}
 
-    monkeypatch.setattr("kagent_memory.models.calls._litellm", lambda: LiteLLM)
+    monkeypatch.setattr("kagent_memory.models.calls.load_litellm", lambda: LiteLLM)
     summary = CompactionAwareSummary(LlmSummary("openai/any"))
     async with opened(summary=summary, llm=False, model_timeout_seconds=7) as memories:
         await taken_in(memories, TALK)

@@ -135,7 +135,7 @@ async def test_a_model_without_credentials_waits(error: Exception, monkeypatch: 
         (job,) = await memories.jobs()
         assert (job.state, job.failures) == ("queued", 0)
         assert "no credentials" in job.error
-        resolved.inner._answers = stated
+        resolved.inner.answers = stated
         assert await memories.work(until_idle=True) == 1
 
 

@@ -85,7 +85,7 @@ async def test_documents_and_queries_are_told_apart(monkeypatch: pytest.MonkeyPa
             kinds.append(arguments.get("input_type"))
             return {"data": [{"embedding": [1.0]}]}
 
-    monkeypatch.setattr("kagent_memory.models.calls._litellm", lambda: LiteLLM)
+    monkeypatch.setattr("kagent_memory.models.calls.load_litellm", lambda: LiteLLM)
     for model in ("cohere/embed-v4", "voyage/voyage-3", "openai/any"):
         await opened(model).embed(["tea"], kind=kind)
     assert kinds == [f"search_{kind}", kind, None]

@@ -124,7 +124,7 @@ def test_a_secret_is_found_wherever_it_stands_in_a_long_text(
 ):
     """Also across the edges of the windows in which a long text is read."""
     # a long text is read in windows: around their edges nothing may be lost or made up
-    monkeypatch.setattr(kagent_memory.redaction, "_WINDOW", 1024)
+    monkeypatch.setattr(kagent_memory.redaction, "WINDOW_CHARS", 1024)
     for before in (0, len(text) // 2, 513):
         lead = (WORDS * 60)[: 1024 - before] + "\n"
         tail = "\n" + (WORDS * 100)[: 2500 - len(lead)]

@@ -120,7 +120,7 @@ if CITUS:
         for step, left in (("distribute", before), ("drop_local_rows", {})):
             with monkeypatch.context() as patch:
                 texts = {**queries("postgres"), step: queries("postgres")[step] + lost}
-                patch.setattr(schemas, "_TEXT", texts)
+                patch.setattr(schemas, "STATEMENTS", texts)
                 with pytest.raises(StoreError):
                     await distribute_store(citus_uri, schema=schema, dry_run=False)
             assert await distribute_store(citus_uri, schema=schema, dry_run=True) == left

@@ -156,8 +156,8 @@ def loaded(monkeypatch):
 
 async def stored(store) -> None:
     """Wait until the indexes being packed are stored."""
-    while store.memories.indexes._packing:
-        await asyncio.wait(store.memories.indexes._packing)
+    while store.memories.indexes.packing:
+        await asyncio.wait(store.memories.indexes.packing)
 
 
 async def searched_anew(store, *terms: str, now: datetime = NOW) -> tuple[Any, ...]:
@@ -194,7 +194,7 @@ async def test_a_new_process_reads_the_packed_index_and_what_is_new(pair, loaded
 
 
 def packed_index(store) -> tuple[Stand, bytes]:
-    cached = store.memories.indexes._cached.get(SCOPE.id)
+    cached = store.memories.indexes.cached.get(SCOPE.id)
     return cached.stand, cached.index.packed()
 
 
@@ -228,7 +228,7 @@ async def test_no_packed_index_outlives_what_is_erased(pair, loaded, way):
             await writer.forget_tenant(SCOPE.tenant, limit=100, now=NOW)
             await add(writer, memory("green tea"))
     assert not await kept_index(reader)
-    await reader.memories._keep_index(SCOPE, stand._replace(version=10**6), on_its_way)
+    await reader.memories.keep_index(SCOPE, stand._replace(version=10**6), on_its_way)
     assert not await kept_index(reader)
     for anew in (False, True):  # from what it has in memory, and as a process does that has nothing
         if anew:
@@ -268,7 +268,7 @@ async def test_the_newest_packed_index_stays(pair, loaded):
     await add(writer, memory("black tea"))
     await searched_anew(writer, "tea")
     newest = await kept_index(reader)
-    await reader.memories._keep_index(SCOPE, *old)
+    await reader.memories.keep_index(SCOPE, *old)
     assert await kept_index(reader) == newest
 
 

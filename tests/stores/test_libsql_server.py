@@ -179,7 +179,7 @@ def test_a_commit_that_was_never_sent_wrote_nothing(connection, server):
 
     def unplug():
         server.paths.clear()
-        connection._server = Server("http://127.0.0.1:9", "")
+        connection.server = Server("http://127.0.0.1:9", "")
 
     with pytest.raises(StoreError, match="nothing was written"):
         write(connection, "1", then=unplug)
@@ -283,7 +283,7 @@ async def test_a_server_that_hangs_is_waited_for_once(server, monkeypatch):
         assert server.hung == 1
         server.steps.clear()
         store: Any = memories.store.memories
-        store.database._connection._resting_until = 0.0  # as a moment later
+        store.database.connection.resting_until = 0.0  # as a moment later
         assert len(await memories.recall(SCOPE, "tea")) == 1
 
 

@@ -177,7 +177,7 @@ async def test_the_server_ends_a_statement_that_takes_too_long(postgres_uri):
             other.execute("UPDATE scope SET version = version")
             with pytest.raises(StoreError, match="statement_timeout_seconds"):
                 await store.apply(SCOPE, batch_of("waits for the lock"), now=NOW)
-        pool = store.memories.database.pool._pool  # type: ignore[attr-defined]
+        pool = store.memories.database.pool.pool  # type: ignore[attr-defined]
         assert pool.get_stats()["pool_available"] == 1
         await store.apply(SCOPE, batch_of("waits no more"), now=NOW)
         assert pool.get_stats()["connections_num"] == 1
@@ -228,7 +228,7 @@ async def test_the_wait_for_a_connection_is_bounded(postgres_uri, monkeypatch):
     """The wait for a connection is bounded and its error names the setting."""
     async with await open_store(postgres_uri, pool_size=1) as store:
         database: Any = store.memories.database  # type: ignore[attr-defined]
-        monkeypatch.setattr(database.pool._pool, "timeout", 0.5)  # to open may take longer
+        monkeypatch.setattr(database.pool.pool, "timeout", 0.5)  # to open may take longer
 
         async def hold(_session: Any) -> None:
             reads = [store.memories.version(SCOPE) for _ in range(5)]

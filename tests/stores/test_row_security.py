@@ -138,7 +138,7 @@ async def fill(store: Store) -> None:
             patch.setattr("kagent_memory.stores.sql.index_cache.MIN_PACKED", 1)
             await store.memories.view(scope, now=NOW)
             memories: Any = store.memories
-            await asyncio.wait(memories.indexes._packing)
+            await asyncio.wait(memories.indexes.packing)
         token = Token(id=new_id(), digest=scope.tenant, tenant=scope.tenant, created_at=NOW)
         await store.tokens.add(token)
 

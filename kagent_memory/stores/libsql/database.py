@@ -149,11 +149,11 @@ class LibSQLDatabase(Database):
 
     def _connect(self) -> None:
         self._opened.close()  # of a former attempt
-        self._connection = self._opened.enter_context(closing(connect(self._place)))
+        self.connection = self._opened.enter_context(closing(connect(self._place)))
         # a server refuses these
         for pragma in _PRAGMAS if isinstance(self._place, str) else ():
-            self._connection.rows(pragma)
-        migrate(self._connection)
+            self.connection.rows(pragma)
+        migrate(self.connection)
         self._identity = _identity(self._path)
 
     async def _patiently(self, seconds: float, action: Callable[[], T]) -> T:
@@ -190,8 +190,8 @@ class LibSQLDatabase(Database):
                 f"{self._path} was deleted or replaced while it was open: nothing was written. "
                 "Put the file back, or open the store again."
             )
-        with self._connection.transaction(write=write):
-            steps = script(LibSQLSession(self._connection, self.ring))
+        with self.connection.transaction(write=write):
+            steps = script(LibSQLSession(self.connection, self.ring))
             try:
                 steps.send(None)
             except StopIteration as end:
@@ -203,7 +203,7 @@ class LibSQLDatabase(Database):
         """Empty the log and return True, or leave it to the next write."""
 
         def checkpoint() -> None:
-            [done] = self._connection.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+            [done] = self.connection.rows("PRAGMA wal_checkpoint(TRUNCATE)")
             if done["busy"]:
                 raise Busy("Another connection is using the log.")
 

@@ -36,12 +36,12 @@ class ServerConnection(Connection):
     """
 
     def __init__(self, server: Server) -> None:
-        self._server = server
+        self.server = server
         headers = {"Authorization": f"Bearer {server.token}"} if server.token else {}
         self._client = httpx.Client(timeout=TIMEOUT, headers=headers)
         self._baton: str | None = None
         self._begin: Sequence[Statement] = ()  # sent with the next statement
-        self._resting_until = 0.0
+        self.resting_until = 0.0
 
     @override
     def run(self, *statements: Statement) -> Sequence[Sequence[Row]]:
@@ -49,7 +49,7 @@ class ServerConnection(Connection):
         answers = self._request([*begin, *statements])
         if self._baton is None:
             raise Busy(
-                f"The libSQL server {self._server.url} ended the transaction early; try again."
+                f"The libSQL server {self.server.url} ended the transaction early; try again."
             )
         return answers[len(begin) :]
 
@@ -83,13 +83,13 @@ class ServerConnection(Connection):
             ConfigurationError: it is not a libSQL server, or refuses this token.
             KagentMemoryError: the database refused a statement.
         """
-        if self._baton is None and time.monotonic() < self._resting_until:
+        if self._baton is None and time.monotonic() < self.resting_until:
             raise StoreError(
-                f"The libSQL server {self._server.url} did not answer in time a moment ago."
+                f"The libSQL server {self.server.url} did not answer in time a moment ago."
             )
         body = {"baton": self._baton, "requests": [_batch(statements), *last]}
         try:
-            response = self._client.post(f"{self._server.url}/v2/pipeline", json=body)
+            response = self._client.post(f"{self.server.url}/v2/pipeline", json=body)
             response.raise_for_status()
             return self._read(response.json(), statements)
         except (httpx.HTTPError, *_NOT_OURS) as error:
@@ -103,8 +103,8 @@ class ServerConnection(Connection):
             _NOT_OURS: the answer does not fit the protocol.
         """
         self._baton = told.get("baton")
-        told_url = (told.get("base_url") or self._server.url).rstrip("/")
-        if httpx.URL(told_url) != httpx.URL(self._server.url):
+        told_url = (told.get("base_url") or self.server.url).rstrip("/")
+        if httpx.URL(told_url) != httpx.URL(self.server.url):
             raise ValueError("it sends its clients on, and the token goes nowhere else")
         first: Any = told["results"][0]
         failed = {"step_errors": [first.get("error")]}
@@ -133,7 +133,7 @@ class ServerConnection(Connection):
                     )
             case httpx.TimeoutException():
                 kind = StoreError
-                self._resting_until = time.monotonic() + REST_SECONDS
+                self.resting_until = time.monotonic() + REST_SECONDS
             case httpx.HTTPError():
                 kind = Busy if was_sent else StoreError
             case _:
@@ -143,11 +143,11 @@ class ServerConnection(Connection):
         if commits and was_sent:
             kind = StoreError
             fate = "whether this was written is unknown: read it again before you retry"
-        return kind(self._shown(f"The libSQL server {self._server.url} {advice}; {fate} ({cause})"))
+        return kind(self._shown(f"The libSQL server {self.server.url} {advice}; {fate} ({cause})"))
 
     def _shown(self, message: str) -> str:
         """Return a message in one short line, without the token."""
-        shown = message.replace(self._server.token, "***") if self._server.token else message
+        shown = message.replace(self.server.token, "***") if self.server.token else message
         return " ".join(shown.split())[:MAX_MESSAGE]
 
 

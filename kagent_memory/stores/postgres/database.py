@@ -89,7 +89,7 @@ class Pool:
         self._waiting: set[asyncio.Timeout] = set()
         self._failure: Exception = psycopg.OperationalError("the connection failed")
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._pool: AsyncConnectionPool[Any] = lent or AsyncConnectionPool(
+        self.pool: AsyncConnectionPool[Any] = lent or AsyncConnectionPool(
             connection_class=_Dialled,
             kwargs={"dial": self._dial},
             min_size=0,
@@ -117,7 +117,7 @@ class Pool:
         """
         if source is None:
             pool = cls(target, size=size)
-            await pool._pool.open()
+            await pool.pool.open()
             return pool
         owned = callable(source)
         if callable(source):
@@ -157,7 +157,7 @@ class Pool:
         """
         self.traits = None
         if not self._lent:
-            await self._pool.drain()
+            await self.pool.drain()
 
     async def close(self) -> None:
         """Refuse new work, finish the running work, and close the connections unless they are the
@@ -167,7 +167,7 @@ class Pool:
         while self._tasks:
             await asyncio.wait(self._tasks)
         if self._owned:
-            await self._pool.close()
+            await self.pool.close()
 
     async def _take(self) -> AnyConnection:
         try:
@@ -176,7 +176,7 @@ class Pool:
             async with asyncio.timeout(None) as limit:
                 self._waiting.add(limit)
                 try:
-                    return await self._pool.getconn()
+                    return await self.pool.getconn()
                 finally:
                     self._waiting.discard(limit)
         except TimeoutError:
@@ -184,7 +184,7 @@ class Pool:
         except PoolClosed:
             raise StoreError("The store or its pool is closed; open it again.") from None
         except PoolTimeout:
-            busy = f"all connections were busy for {self._pool.timeout:g} s"
+            busy = f"all connections were busy for {self.pool.timeout:g} s"
             raise StoreError(f"memory unavailable: {busy}; raise pool_size.") from None
 
     async def _put_back(self, connection: AnyConnection) -> None:
@@ -192,7 +192,7 @@ class Pool:
             await connection.close()
         if not connection.closed:
             self._answered_at[connection] = time.monotonic()
-        await self._pool.putconn(connection)
+        await self.pool.putconn(connection)
 
     async def _dial(self) -> AnyConnection:
         try:
@@ -224,9 +224,9 @@ class Pool:
         if time.monotonic() - self._answered_at.get(connection, 0.0) < TRUSTED_SECONDS:
             return
         try:
-            await within(connection, CONNECT_SECONDS, self._pool.check_connection(connection))
+            await within(connection, CONNECT_SECONDS, self.pool.check_connection(connection))
         except psycopg.Error:
-            await self._pool.drain()  # the others are most likely broken, too
+            await self.pool.drain()  # the others are most likely broken, too
             raise
 
     def _refuse_waiting(self, _: object = None) -> None:
@@ -235,7 +235,7 @@ class Pool:
         again.
         """
         is_silent = isinstance(self._failure, errors.ConnectionTimeout)
-        if not (self._tasks if is_silent else self._pool.get_stats()["pool_size"]):
+        if not (self._tasks if is_silent else self.pool.get_stats()["pool_size"]):
             for limit in self._waiting:
                 limit.reschedule(0)
             self._waiting.clear()

@@ -13,12 +13,12 @@ from ..sql.session import Row
 from .connection import DIALECT, AnyConnection, Traits, fetch, within
 
 MIGRATION_SECONDS = 1800.0
-_TEXT = queries(DIALECT)
+STATEMENTS = queries(DIALECT)
 
 
 async def look(connection: AnyConnection, schema: str) -> Row:
     """Return whether a schema exists, and if not, why it cannot be created."""
-    [state] = await fetch(connection, _TEXT["look"], {"schema": schema})
+    [state] = await fetch(connection, STATEMENTS["look"], {"schema": schema})
     return state
 
 
@@ -59,7 +59,7 @@ async def prepare(
     work = _prepare(connection, traits, guard=guard, shards=shards, dry_run=dry_run)
     places = await within(connection, MIGRATION_SECONDS, work)
     if shards is not None and places and not dry_run:
-        await connection.execute(_TEXT["drop_local_rows"])
+        await connection.execute(STATEMENTS["drop_local_rows"])
     return places
 
 
@@ -67,7 +67,7 @@ async def _is_ready(connection: AnyConnection, traits: Traits, *, guard: bool) -
     """Return True if there is nothing to migrate or to guard."""
     schema = traits.target.schema
     if guard:
-        [row] = await fetch(connection, _TEXT["guarded"], {"schema": schema})
+        [row] = await fetch(connection, STATEMENTS["guarded"], {"schema": schema})
         if not row["guarded"]:
             return False
     return traits.halfvec is not None and not await _missing_steps(connection, schema)
@@ -92,19 +92,19 @@ async def _prepare(
     schema = traits.target.schema
     values = {"schema": schema, "guarded": guard, "shards": shards, "dry_run": dry_run}
     async with connection.transaction(force_rollback=dry_run):
-        await connection.execute(_TEXT["begin_migration"], values)
-        await connection.execute(_TEXT["hold_migrations"])
+        await connection.execute(STATEMENTS["begin_migration"], values)
+        await connection.execute(STATEMENTS["hold_migrations"])
         if guard:  # without the role, a guarded schema cannot be read
-            await connection.execute(_TEXT["make_roles"])
-        await connection.execute(_TEXT["make_schema"])
+            await connection.execute(STATEMENTS["make_roles"])
+        await connection.execute(STATEMENTS["make_schema"])
         steps = await _missing_steps(connection, schema)
         if steps:
-            await connection.execute(_TEXT["unguard_tables"])
+            await connection.execute(STATEMENTS["unguard_tables"])
         for step in steps:
             await connection.execute(step.script)
             values = {"number": step.number, "name": step.name}
-            await connection.execute(_TEXT["note_migration"], values)
+            await connection.execute(STATEMENTS["note_migration"], values)
         for change in ("distribute", *(("guard_schema", "guard_tables") if guard else ())):
-            await connection.execute(_TEXT[change])
-        [row] = await fetch(connection, _TEXT["places"])
+            await connection.execute(STATEMENTS[change])
+        [row] = await fetch(connection, STATEMENTS["places"])
         return row["places"] or {}

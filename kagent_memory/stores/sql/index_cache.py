@@ -123,46 +123,46 @@ class IndexCache:
     ) -> None:
         self._max_bytes, self._keep = max_bytes, keep
         # the scope searched last stays even if it alone exceeds the limit
-        self._cached = LRUCache[bytes, Cached](
+        self.cached = LRUCache[bytes, Cached](
             2 * max_bytes, lambda cached: min(cached.size, 2 * max_bytes)
         )
-        self._packing = set[asyncio.Task[None]]()
+        self.packing = set[asyncio.Task[None]]()
         # at most one scope's vectors at a time, while the database searches them
         self._loading = set[asyncio.Task[None]]()
 
     def __len__(self) -> int:
-        return len(self._cached)
+        return len(self.cached)
 
     async def close(self) -> None:
         """Store the indexes with enough news within `PACKING_SECONDS`, and empty the cache."""
         with suppress(TimeoutError):
             async with asyncio.timeout(PACKING_SECONDS):
-                if self._packing:
-                    await asyncio.wait(self._packing)
-                for cached in [*self._cached.values()]:
+                if self.packing:
+                    await asyncio.wait(self.packing)
+                for cached in [*self.cached.values()]:
                     if cached.news >= MIN_PACKED:
                         await self._pack(cached)
-        await cancel_and_wait(*self._loading, *self._packing)
-        self._cached.clear()
+        await cancel_and_wait(*self._loading, *self.packing)
+        self.cached.clear()
 
     def drop(self, scope: Scope | None = None) -> None:
         """Remove one scope's index, or all."""
         if scope is None:
-            self._cached.clear()
+            self.cached.clear()
         else:
-            self._cached.pop(scope.id, None)
+            self.cached.pop(scope.id, None)
 
     # -- what this process writes ---------------------------------------------------------------
 
     def unsettle(self, scope: Scope) -> None:
         """Note a write to the scope, so that the next search checks the store first."""
-        if (cached := self._cached.get(scope.id)) is not None:
+        if (cached := self.cached.get(scope.id)) is not None:
             cached.steady = False
 
     async def discard(self, scope: Scope, ids: Collection[str]) -> None:
         """Remove erased memories; the next search checks the store first."""
         self.unsettle(scope)
-        if (cached := self._cached.get(scope.id)) is not None:
+        if (cached := self.cached.get(scope.id)) is not None:
             async with cached.lock:
                 await cached.update(gone=ids)
 
@@ -172,13 +172,13 @@ class IndexCache:
         """Return the cached scope if the last check of the store found nothing written,
         else None.
         """
-        cached = self._cached.get(scope.id)
+        cached = self.cached.get(scope.id)
         return cached if cached is not None and cached.steady else None
 
     async def current(self, scope: Scope, reads: SqlIndexReads) -> Cached:
         """Return the scope's index as the store holds it now."""
-        if (cached := self._cached.get(scope.id)) is None:
-            self._cached[scope.id] = cached = Cached(scope)
+        if (cached := self.cached.get(scope.id)) is None:
+            self.cached[scope.id] = cached = Cached(scope)
         since = cached.stand
         changes = await reads.changes(scope, since) if since is not UNSEEN else None
         async with cached.lock:  # one load serves all waiting searches
@@ -189,7 +189,7 @@ class IndexCache:
                 "cache_lookups", cache="text", result="hit" if cached.steady else "miss"
             )
             if changes is None:
-                if self._cached.get(scope.id) is cached:
+                if self.cached.get(scope.id) is cached:
                     self.drop(scope)
                 return Cached(scope)
             entries: list[Entry] = []
@@ -203,11 +203,11 @@ class IndexCache:
 
     def _weigh(self, cached: Cached) -> None:
         """Account for the new size, and start to store an index that has grown, a few at a time."""
-        if self._cached.get(cached.scope.id) is cached:
-            self._cached[cached.scope.id] = cached
+        if self.cached.get(cached.scope.id) is cached:
+            self.cached[cached.scope.id] = cached
         since = (len(cached.index.ids) - cached.news) // PACKED_SHARE
-        if cached.news >= max(MIN_PACKED, since) and len(self._packing) < PACKING_AT_ONCE:
-            _start(self._packing, self._pack(cached))
+        if cached.news >= max(MIN_PACKED, since) and len(self.packing) < PACKING_AT_ONCE:
+            _start(self.packing, self._pack(cached))
             cached.news = 0
 
     async def _pack(self, cached: Cached) -> None:

@@ -66,7 +66,7 @@ class SqlMemoryStore(Part, MemoryStore):
     ) -> None:
         super().__init__(database)
         self.spaces = SqlEmbeddingSpaces(database)
-        self.indexes = IndexCache(cache_mb * 2**20, self._keep_index)
+        self.indexes = IndexCache(cache_mb * 2**20, self.keep_index)
         self.index_reads = SqlIndexReads(database)
         self._searched = self if searches is None else copy.copy(self)
         if searches is not None:
@@ -85,7 +85,7 @@ class SqlMemoryStore(Part, MemoryStore):
         await self.database.close()
 
     @writing
-    async def _keep_index(
+    async def keep_index(
         self, session: Transaction, scope: Scope, stand: Stand, packed: bytes
     ) -> None:
         """Store a scope's packed index, unless something was erased since or a newer one is
