@@ -1,6 +1,4 @@
-"""The embedder of one store: check which space its vectors belong to, and cache them for a
-while.
-"""
+"""Embed texts for one store: check that this embedder filled it, and cache vectors for a while."""
 
 from __future__ import annotations
 
@@ -33,8 +31,8 @@ CACHED_SECONDS = 600.0
 
 
 class StoreEmbedder:
-    """The embedder of one store: it embeds no text twice and never mixes vectors of different
-    models. It belongs to one event loop.
+    """Embed texts for one store, caching vectors and never mixing those of different models. It
+    belongs to one event loop.
 
     Tenants share no cached vectors, since even the time of an answer would reveal what another
     tenant asked.
@@ -42,8 +40,8 @@ class StoreEmbedder:
     Args:
         store: the store of the vectors.
         embedder: the embedder.
-        settings: give the size of the cache.
-        replaces: True if its vectors are to replace those of another embedder.
+        settings: the settings, which give the size of the cache.
+        replaces: True to replace the vectors of another embedder by those of this one.
 
     Attributes:
         name: the embedder's name.
@@ -65,7 +63,7 @@ class StoreEmbedder:
 
     def forget(self) -> None:
         """Drop all cached vectors, some of which may belong to forgotten texts."""
-        # what is under way goes into the former cache, which nobody reads
+        # calls under way write to the former cache, which nobody reads
         self._cached = TTLCache[_Key, Vector](
             self._max_bytes, CACHED_SECONDS, getsizeof=lambda row: row.nbytes + ENTRY_BYTES
         )
@@ -103,13 +101,16 @@ class StoreEmbedder:
         )
 
     def succeed(self, successor: StoreEmbedder) -> None:
-        """Embed with `successor` from now on."""
+        """Replace the embedder, space and cache by those of `successor`."""
         self.name, self._embedder = successor.name, successor._embedder
         self._space, self._cached = successor._space, successor._cached
 
     async def serves(self, space: str) -> bool:
-        """Return True if this process can do the jobs for the embedder of this name ("": any): it
-        has that embedder, or the store has replaced it by this one.
+        """Return True if this process can do the jobs for an embedder: it has that one, or one that
+        replaced it in the store.
+
+        Args:
+            space: the name of the embedder; "" for any.
         """
         if space in ("", self.name):
             return True
@@ -141,12 +142,12 @@ class StoreEmbedder:
         text_by_key = dict(zip(keys, texts, strict=True))
         rows_by_key = {key: cached.get(key) for key in text_by_key}
         missing = [key for key, row in rows_by_key.items() if row is None]
-        looks = "documents" if kind == "document" else "queries"
+        cache_name = "documents" if kind == "document" else "queries"
         hits = len(rows_by_key) - len(missing)
-        telemetry.count("cache_lookups", hits, cache=looks, result="hit")
-        telemetry.count("cache_lookups", len(missing), cache=looks, result="miss")
+        telemetry.count("cache_lookups", hits, cache=cache_name, result="hit")
+        telemetry.count("cache_lookups", len(missing), cache=cache_name, result="miss")
         rows = (
-            await self._asked([text_by_key[key] for key in missing], kind=kind) if missing else ()
+            await self._request([text_by_key[key] for key in missing], kind=kind) if missing else ()
         )
         for key, row in zip(missing, rows, strict=True):
             if row is not None:
@@ -174,9 +175,9 @@ class StoreEmbedder:
             ModelError, ConfigurationError: see `space`.
         """
         await self.space()
-        await self._asked(["ping"], kind="query")
+        await self._request(["ping"], kind="query")
 
-    async def _asked(self, texts: Sequence[str], *, kind: Kind) -> list[Vector | None]:
+    async def _request(self, texts: Sequence[str], *, kind: Kind) -> list[Vector | None]:
         rows, space = await self._embedder.embed_each(texts, kind=kind), self._space
         if space and any(row is not None and len(row) != space.dimensions for row in rows):
             raise UnusableAnswer(
@@ -186,7 +187,7 @@ class StoreEmbedder:
         return rows
 
     async def _identify(self) -> EmbeddingSpace:
-        [probe] = await self._asked([PROBE], kind="document")
+        [probe] = await self._request([PROBE], kind="document")
         if probe is None:
             raise UnusableAnswer(f"The embedder {self.name!r} refuses {PROBE!r}; {ADVICE}.")
         if self._replaces:
@@ -236,13 +237,13 @@ async def embed_some(
     clock: Callable[[], datetime],
     job: tuple[str, int] | None = None,
 ) -> int:
-    """Embed the oldest memories of a scope without a vector, and return how many were tried.
+    """Embed the oldest memories of a scope that have no vector, and return how many were tried.
 
     Args:
         store: the store of the memories.
         vectors: the embedder.
         scope: the scope of the memories.
-        limit: the most memories to embed; fewer are the last ones, and end the job.
+        limit: the most memories to embed. If fewer are left, they are the last and end the job.
         refused: ids that the embedder has refused, which are skipped; new ones are added.
         clock: returns the current time (aware UTC).
         job: the id and fence of the job.
@@ -285,8 +286,8 @@ async def with_vectors(
         vectors: the embedder; None in keyword mode.
         scope: the scope.
         batch: the batch to write.
-        now: when that job is due.
-        strict: raise an error for an unusable answer, which no later attempt would improve.
+        now: the time at which that job is due.
+        strict: True to raise an error for an unusable answer, which no later attempt would improve.
 
     Raises:
         UnusableAnswer: see `strict`.

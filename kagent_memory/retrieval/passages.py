@@ -1,4 +1,4 @@
-"""Look into texts by words: for a phrase, and for the passage that fits a question."""
+"""Find the passage of a text that fits a question, and texts that hold a phrase."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+")
 
 
 def passage(text: str, question: str, *, max_tokens: int) -> str:
-    """Return the passage of a text that holds most of a question; all of a short text.
+    """Return the passage of a text that holds most words of a question; a short text as it is.
 
     A passage is a run of sentences; of equal runs the first one counts.
 
     Args:
         text: the text.
         question: the question; its words that are rare in the text count more.
-        max_tokens: the estimated tokens of the passage.
+        max_tokens: the limit of the passage in estimated tokens.
     """
     if estimated_tokens(text) <= max_tokens:
         return text
@@ -46,20 +46,21 @@ def _sentences(text: str, max_tokens: int) -> Iterator[str]:
 
 def _best(held: Sequence[frozenset[str]], sizes: Sequence[int], max_tokens: int) -> slice:
     """Return the run of sentences that fits and holds the most words, each counted once."""
-    often = Counter(chain.from_iterable(held))
+    frequencies = Counter(chain.from_iterable(held))
     ends = [0, *accumulate(sizes)]
 
     def run(start: int) -> slice:
         return slice(start, max(start + 1, bisect_right(ends, ends[start] + max_tokens) - 1))
 
     def worth(some: slice) -> float:
-        return round(sum(1 / often[term] for term in frozenset[str]().union(*held[some])), 9)
+        return round(sum(1 / frequencies[term] for term in frozenset[str]().union(*held[some])), 9)
 
     return max(map(run, range(len(sizes))), key=worth)
 
 
 def holding(phrase: str, texts: Mapping[int, str]) -> TermMatrix:
-    """Return the texts that hold the words of a phrase in a row, or else all of its words.
+    """Return the texts that hold the words of a phrase one after another, or, if none does, those
+    with all of its words.
 
     Args:
         phrase: the phrase.

@@ -1,4 +1,7 @@
-"""The gate that tells messages worth a search from greetings, and its words."""
+"""Decide before a prefetch whether a message is worth a search, and fold texts for such tests.
+
+Queries themselves are parsed in `question`.
+"""
 
 from __future__ import annotations
 
@@ -75,9 +78,7 @@ _EDGE = re.compile(r"^\W++|(?<!\W)\W++$")
 
 
 def plain(text: str) -> str:
-    """Return the text in one spelling: case and width folded, single blanks, no symbols at the
-    ends.
-    """
+    """Fold case and width, collapse blanks, and strip symbols from both ends."""
     folded = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
     return bare(" ".join(folded.split()))
 
@@ -139,17 +140,17 @@ class WordGate:
         if len(text.strip()) > MAX_CHARS:
             return True
         folded = plain(text)
-        if not folded or self._chatting.fullmatch(folded):
+        if not folded or self._small_talk_pattern.fullmatch(folded):
             return False
-        return not self.is_general(text) or bool(self._own.search(folded))
+        return not self.is_general(text) or bool(self._personal_pattern.search(folded))
 
     def is_general(self, text: str) -> bool:
         """Return True if the text has the form of a question that an encyclopedia answers."""
         question = bare(" ".join(text.replace("’", "'").split()))
-        return bool(self._common.fullmatch(question[:1].lower() + question[1:]))
+        return bool(self._general_pattern.fullmatch(question[:1].lower() + question[1:]))
 
     @cached_property
-    def _chatting(self) -> re.Pattern[str]:
+    def _small_talk_pattern(self) -> re.Pattern[str]:
         phrases = sorted((plain(phrase) for phrase in self.small_talk), key=len, reverse=True)
         each = "|".join(
             re.escape(phrase) + (r"\W*" if wide(phrase) else r"(?:\W+|$)") for phrase in phrases
@@ -159,11 +160,11 @@ class WordGate:
         return re.compile(rf"(?:{each or '(?!)'})++")
 
     @cached_property
-    def _common(self) -> re.Pattern[str]:
+    def _general_pattern(self) -> re.Pattern[str]:
         return re.compile("|".join(f"(?:{pattern})" for pattern in self.general) or "(?!)")
 
     @cached_property
-    def _own(self) -> re.Pattern[str]:
+    def _personal_pattern(self) -> re.Pattern[str]:
         words = {word: re.escape(word) for word in self.personal}
         forms = (form if wide(word) else rf"\b{form}\b" for word, form in words.items())
         return re.compile("|".join(forms) or "(?!)")

@@ -1,5 +1,5 @@
-"""Parse a query before the search: complete it and find its names, dates and forms; and measure how
-well an embedder knows its script.
+"""Parse a query before the search: complete it from earlier turns, and find its terms, names and
+dates. Measure how well an embedder knows the script of a query.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ EARLIER_CHARS = 300
 FEW_WORDS = 6
 FEW_CHARS = 4
 _CONTINUATIONS = ("what about", "how about")
-_NAMING = frozenset("@_/")  # signs within what names something
-_POINTERS, _ASKING = frozenset(WORDS["pointers"]), frozenset(WORDS["asking"])
-_POINTING = re.compile("|".join(WORDS["pointers_unspaced"]))
-_POLITE = re.compile(rf"(?:{'|'.join(WORDS['polite_endings'])})$")
-# up to so many words a query's first capital letter is a name's, not a sentence's
+_NAME_SIGNS = frozenset("@_/")  # a text with one of them names something
+_POINTERS, _QUESTION_WORDS = frozenset(WORDS["pointers"]), frozenset(WORDS["asking"])
+_UNSPACED_POINTER = re.compile("|".join(WORDS["pointers_unspaced"]))
+_POLITE_ENDING = re.compile(rf"(?:{'|'.join(WORDS['polite_endings'])})$")
+# in a query of at most so many words, a capital first letter begins_sentence a name, not a sentence
 _LOOK_UP_WORDS = 3
 _MIN_DIGITS = 3
 _QUOTED = re.compile(r"[\"“„«]([^\"“”„«»]{2,80})[\"”“»]")
 _SENTENCE_ENDS = (".", "!", "?", ":")
 _EDGES = "\"'“”‘’«»„()[]{}<>*,;:!?….。！？%‰°$€£¥"
 _INNER_SIGN = re.compile(r"[^\W_][-_./:@\\+#]+[^\W_]|[a-z][A-Z]|[@#+]")
-UNRELATED = ("The tea is green.", "Trains leave at noon.")
+UNRELATED = ("The tea is green.", "Trains leave at noon.")  # English, for `trust`
 _LAST_LATIN = "\u024f"
 _STEPS = (11, -11, 5, -5)
 _MIN_TRUST = 0.1
@@ -47,13 +47,14 @@ class Question:
     Attributes:
         text: the query; a vague one is completed from earlier turns.
         terms: the search terms.
-        undated: the terms without its dates if it only asks what happened then; else None.
+        undated: the terms without its dates, if it only asks what happened on them; else None.
         names: the terms of each identifier and name.
-        spans: the times that it names.
+        spans: the times that it names, also those without a year.
         windows: the intervals of those in a known year.
         forms: other forms of its terms in its language, by term.
         small_words: function words of that language.
-        disguised: the text in other letters of its script; "" for Latin.
+        disguised: the text with each letter replaced by another of its script, which means nothing
+            and which `trust` compares with the text; "" for mostly Latin text.
     """
 
     text: str
@@ -98,9 +99,7 @@ def is_small(terms: Sequence[str]) -> bool:
 
 
 def _terms(text: str, names: Sequence[frozenset[str]]) -> Sequence[str]:
-    """Return the terms of a text; if there are too many, those of its names and the first
-    others.
-    """
+    """Return at most `MAX_TERMS` terms of a text, those of its names before others."""
     terms = query_terms(text)
     if len(terms) <= MAX_TERMS:
         return terms
@@ -118,7 +117,9 @@ def complete(text: str, earlier: Sequence[str]) -> str:
     """
     if not is_vague(text):
         return text
-    turns = [turn.strip()[:EARLIER_CHARS] for turn in earlier[-EARLIER_TURNS:] if _telling(turn)]
+    turns = [
+        turn.strip()[:EARLIER_CHARS] for turn in earlier[-EARLIER_TURNS:] if _content_terms(turn)
+    ]
     return "\n".join([*turns, text])
 
 
@@ -128,16 +129,16 @@ def is_vague(text: str) -> bool:
         return False
     if wide(text):
         unspaced = bare(text)
-        is_pointing = len(unspaced) <= 2 * FEW_CHARS and bool(_POINTING.match(unspaced))
-        return is_pointing or len(_POLITE.sub("", unspaced)) <= FEW_CHARS
+        is_pointing = len(unspaced) <= 2 * FEW_CHARS and bool(_UNSPACED_POINTER.match(unspaced))
+        return is_pointing or len(_POLITE_ENDING.sub("", unspaced)) <= FEW_CHARS
     folded = plain(text)
     words = folded.split()
-    content_terms = _telling(
-        " ".join(word for word in words if word not in _ASKING and word not in _POINTERS)
+    content_terms = _content_terms(
+        " ".join(word for word in words if word not in _QUESTION_WORDS and word not in _POINTERS)
     )
     if not content_terms:
         return True
-    if any(map(str.isdigit, folded)) or not _NAMING.isdisjoint(folded):
+    if any(map(str.isdigit, folded)) or not _NAME_SIGNS.isdisjoint(folded):
         return False
     is_continued = words[0] in WORDS["continuing"] or folded.startswith(_CONTINUATIONS)
     if is_continued and len(words) <= FEW_WORDS:
@@ -147,7 +148,7 @@ def is_vague(text: str) -> bool:
     return len(words) <= 2 and text.rstrip().endswith("?")
 
 
-def _telling(text: str) -> list[str]:
+def _content_terms(text: str) -> list[str]:
     return [term for term in tokens(text) if term not in STOP_WORDS]
 
 
@@ -155,45 +156,54 @@ def identifiers(query: str) -> Sequence[frozenset[str]]:
     """Return the index terms of each identifier, name and quotation of a query.
 
     Identifiers are words with digits or symbols inside, names are capitalised words. The capital
-    letter that begins a sentence makes no name, except in a short look-up.
+    letter that begins_sentence a sentence makes no name, except in a short look-up.
     """
     quoted = (frozenset(tokens(match[1])) - STOP_WORDS for match in _QUOTED.finditer(query))
     return list(dict.fromkeys(filter(None, (*quoted, *_named(query.split())))))
 
 
 def _named(words: Sequence[str]) -> Iterator[frozenset[str]]:
-    begins = len(words) > _LOOK_UP_WORDS
+    begins_sentence = len(words) > _LOOK_UP_WORDS
     for word in words:
         bare = word.strip(_EDGES).removesuffix("'s").removesuffix("’s")
         if any(map(str.isdigit, bare)) or _INNER_SIGN.search(bare):
             if not bare.isdecimal() or len(bare) >= _MIN_DIGITS:
                 yield frozenset((max(tokens(bare), key=len, default=""),)) - {""}
-        elif bare[:1].isupper() and not begins and bare.casefold() not in STOP_WORDS:
+        elif bare[:1].isupper() and not begins_sentence and bare.casefold() not in STOP_WORDS:
             yield frozenset(tokens(bare)) - STOP_WORDS
-        begins = word.endswith(_SENTENCE_ENDS)
+        begins_sentence = word.endswith(_SENTENCE_ENDS)
 
 
 def disguised(text: str) -> str:
-    """Replace each letter of the text by another of its script; return "" for mostly Latin text."""
+    """Replace each letter by another of its script, so that the text means nothing; return "" for
+    mostly Latin text.
+    """
     letters = [char for char in text if char.isalpha()]
     if 2 * sum(char > _LAST_LATIN for char in letters) <= len(letters):
         return ""
-    return "".join(map(_another, text))
+    return "".join(map(_other_letter, text))
 
 
 def trust(text: Vector, other: Vector, *unrelated: Vector) -> float:
-    """Return how well vectors of a script tell texts apart compared with English, in 0.1..1.
+    """Return how well an embedder tells texts of a script apart, compared with English, in 0.1..1.
+
+    An embedder that does not know a script gives a text and a meaningless one nearly the same
+    vector.
 
     Args:
         text: the vector of the text.
-        other: the vector of the meaningless text in other letters.
+        other: the vector of the `disguised` text.
         unrelated: the vectors of the two texts `UNRELATED`.
     """
-    room = 1 - cosine(*unrelated)
-    return min(1.0, max(_MIN_TRUST, (1 - cosine(text, other)) / room)) if room > _MIN_TRUST else 1.0
+    distance = 1 - cosine(*unrelated)  # of English texts
+    return (
+        min(1.0, max(_MIN_TRUST, (1 - cosine(text, other)) / distance))
+        if distance > _MIN_TRUST
+        else 1.0
+    )
 
 
-def _another(letter: str) -> str:
+def _other_letter(letter: str) -> str:
     script = unicodedata.name(letter, "").partition(" ")[0]
     for step in _STEPS if letter.isalpha() else ():
         other = chr(ord(letter) + step)

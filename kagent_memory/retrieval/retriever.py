@@ -23,25 +23,25 @@ from .query import Gate, WordGate, is_known
 from .question import UNRELATED, Question, identifiers, is_small, trust
 from .ranking import RankSettings
 from .ranking.rank import Ranked, rank
-from .ranking.selection import handed_over, select, with_sources
+from .ranking.selection import select, to_hits, with_sources
 from .ranking.table import Near
 from .search import HelpingModel, Search, rewrite
 from .text_search import by_words
 from .views import open_views
 
 MAX_RERANKED = 50
-SPARE = 5
-COMPARED = 8  # characters, in the time in which one is read
+SPARE = 5  # memories read beyond the limit, to replace duplicates
+CHARS_PER_UNIT = 8  # `select` compares so many in one unit of `run_in_thread`
 MAX_SCANNED = 1_000  # memories read for a query of nothing but stop words
 
 
 def _size(memories: Mapping[int, Memory]) -> int:
-    """Return the effort to compare their texts, for `run_in_thread`."""
-    return sum(len(memory.content) for memory in memories.values()) // COMPARED
+    """Return the cost of comparing these memories' texts, in units of `run_in_thread`."""
+    return sum(len(memory.content) for memory in memories.values()) // CHARS_PER_UNIT
 
 
 async def _by_callers_vector(search: Search, space: EmbeddingSpace | None, vector: Vector) -> Near:
-    """Return the memories nearest to a caller's vector; a note in `degraded` if none has one."""
+    """Return the memories nearest to a caller's vector; note in `degraded` if there are none."""
     nearest = Nearest()
     if space is not None:
         [nearest] = await search.view.nearest(space.number, [vector], limit=search.leg)
@@ -88,11 +88,11 @@ class Retriever:
             text = await self._rewriting.ask(search, ask)
             if text is not None and text != question:
                 search.added = Question.read(text, search.now)
-        read = len(search.degraded)
+        note_count = len(search.degraded)
         try:
             return await self._answer(search)
         except Stale:  # search what is visible now
-            del search.degraded[read:]
+            del search.degraded[note_count:]
             return await self._answer(search, again=True)
 
     async def _answer(self, search: Search, *, again: bool = False) -> Recall:
@@ -121,14 +121,14 @@ class Retriever:
         return "hybrid" if has_vectors else "keyword"
 
     async def gated(self, search: Search) -> Recall | None:
-        """Return the empty answer if the gate stops the query, unless the scopes know what it
-        names.
+        """Return an empty answer if the gate stops the query; None to search. A general question is
+        searched after all if the scopes hold what it names.
         """
         text, gate = search.text, self._gate
         if not self._settings.gate or gate.searches(text):
             return None
         if isinstance(gate, WordGate) and gate.is_general(text) and search.scopes:
-            # to read the whole past is too much for a question whether to search at all
+            # the present will do: reading the whole past only to decide costs too much
             views = await open_views(self._store, replace(search, as_of=None))
             terms = query_terms(text)
             matches = await run_in_thread(views.size, views.text, terms, limit=0)
@@ -147,7 +147,7 @@ class Retriever:
             return Near()
         scripts = (question.disguised, *UNRELATED) if question.disguised else ()
         queries = (question.text, trimmed, *([added.text] if added else ()))
-        # some letters have no other in their script
+        # distinct texts: a letter without another in its script stays, so two may be equal
         texts, tenant = [*dict.fromkeys((*queries, *scripts))], search.scopes[0].tenant
         embed = partial(self._embedder.embed, texts, kind="query", tenant=tenant)
         answer = await self._embedding.ask(search, embed)
@@ -173,7 +173,7 @@ class Retriever:
             return Near()
         reached = len(lists[0].rows)
         without_vector = matches.documents - reached
-        if without_vector > 0 and reached < search.leg:  # all that have a vector
+        if without_vector > 0 and reached < search.leg:  # then all with a vector were reached
             search.degraded.append(
                 f"embedder: {without_vector} of {matches.documents} memories have no vector, and "
                 "are found by words alone"
@@ -183,8 +183,8 @@ class Retriever:
     async def _select(
         self, search: Search, ranked: list[Ranked], left_out: Mapping[int, Exclusion]
     ) -> tuple[tuple[Hit, ...], dict[int, Exclusion]]:
-        """Return the hits, and why others were left out; go further down the ranking until there
-        are enough.
+        """Return the hits, and the reasons why other memories were left out. Read further down the
+        ranking until there are enough hits.
         """
         limit = search.limit
         depth = max(limit + SPARE, MAX_RERANKED if self._reranker else 0)
@@ -201,19 +201,19 @@ class Retriever:
             selection, reasons = await run_in_thread(
                 _size(memories), select, search, order, memories
             )
-            # duplicates that fell together leave room for what stood further down
-            short_on_purpose = search.budget_tokens and len(head) >= limit
-            if len(selection) >= limit or depth >= len(ranked) or short_on_purpose:
+            # a duplicate left out is replaced from further down; what the budget left out is not
+            stops_at_budget = search.budget_tokens and len(head) >= limit
+            if len(selection) >= limit or depth >= len(ranked) or stops_at_budget:
                 break
             depth *= 4
         selection, memories = await with_sources(search, selection, memories)
-        hits = await run_in_thread(_size(memories), handed_over, search, selection, memories)
+        hits = await run_in_thread(_size(memories), to_hits, search, selection, memories)
         return tuple(hits), {**left_out, **reasons}
 
     async def _reranked(
         self, search: Search, ranked: list[Ranked], memories: Mapping[int, Memory]
     ) -> list[Ranked]:
-        """Return the ranking with its best part in the reranker's order."""
+        """Return the ranking with its first `MAX_RERANKED` in the reranker's order."""
         if self._reranker is None or len(ranked) < 2:
             return ranked
         head = [hit for hit in ranked[:MAX_RERANKED] if hit.row in memories]
@@ -223,10 +223,10 @@ class Retriever:
         if scores is None:
             return ranked
         order = sorted(zip(scores, head, strict=True), key=lambda pair: -pair[0])
-        # the scores go down with the new order, so that usage is mixed into it and a gap is one
-        falling = sorted((hit.score for hit in head), reverse=True)
+        # the same scores, dealt out in the new order: they still fall, and their gaps stay
+        falling_scores = sorted((hit.score for hit in head), reverse=True)
         ordered: list[Ranked] = []
-        for (_, hit), score in zip(order, falling, strict=True):
+        for (_, hit), score in zip(order, falling_scores, strict=True):
             why = hit.why
             if search.explain:
                 added = {**why["scores"], "rerank": round(score - hit.score, 4)}

@@ -29,9 +29,9 @@ logger = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 ExternalVector: TypeAlias = tuple[EmbeddingSpace | None, Vector]
 LEG, SHORTLIST = 200, 60
-HITS_SEEN = 3  # for each hit that is asked for
-MODEL_SHARE = 0.6  # of what is left of the rest, to each model that helps a search
-SEARCH_SHARE = 0.25  # of the whole time: the search's own, however many models hang before it
+CANDIDATES_PER_HIT = 3
+MODEL_SHARE = 0.6  # of the time left for models: the most that the next one may take
+SEARCH_SHARE = 0.25  # of the caller's time: kept for the search itself, not for models
 SLOW_SECONDS = 1.0  # a failure that comes sooner costs nobody anything
 MAX_FAILURES = 3
 PAUSE_SECONDS = 30.0
@@ -40,32 +40,32 @@ MAX_REWRITE_CHARS = 2_000
 
 @dataclass(slots=True, kw_only=True)
 class Search:
-    """One search: the caller's request, and what is found out on the way.
+    """One search: the caller's request, and the findings that its steps leave for later ones.
 
     Attributes:
         scopes: the scopes to search.
         text: the query without secrets.
         question: the parsed query.
-        now: the time that the query is about.
-        limit: the most hits.
+        now: the time from which the query is answered; `as_of` if given.
+        limit: the maximum number of hits.
         min_score: the lowest cosine to the full query for memories that only the vectors found.
         floor: the relevance below which nothing is answered.
-        explain: tell how hits were found and what was left out.
+        explain: True to report how hits were found and which memories were left out.
         history: the last user turns, oldest first.
         external_vector: the caller's vector of the query, and the space of such vectors, if any.
-        budget_tokens: the most text.
-        as_of: search the scopes as they were then.
+        budget_tokens: the maximum text of all hits, in estimated tokens; None: no limit.
+        as_of: the past time at which to search the scopes; None: now.
         session_id: the session whose short-term memories are searched too.
         models_until: when to stop waiting for models; None: no limit.
         view: the view of the scopes.
-        added: what a model made of the query, searched beside it.
+        added: the parsed rewrite of the query by a model, searched together with the query.
         terms: the final search terms.
         added_terms: the terms that only `added` has.
         respelt: unknown terms with their corrections.
-        dated: the memories of the times in the query.
-        date_only: True if the query asks only for those.
+        dated: the rows of memories from the times that the query names.
+        date_only: True if the query asks for nothing else.
         trust: how well the embedder knows the script of the query.
-        degraded: which steps went without a model, and why.
+        degraded: the steps that did without a model, each with the reason.
     """
 
     scopes: Sequence[Scope]
@@ -96,14 +96,14 @@ class Search:
     @property
     def leg(self) -> int:
         """Return the number of candidates for the text leg and for the vector leg."""
-        return max(LEG, HITS_SEEN * self.limit)
+        return max(LEG, CANDIDATES_PER_HIT * self.limit)
 
     @property
     def shortlist(self) -> int:
-        """Return the number of best candidates whose neighbours are looked up, and of places in the
+        """Return the number of candidates whose neighbours are looked up, and the length of the
         ranking.
         """
-        return max(SHORTLIST, HITS_SEEN * self.limit)
+        return max(SHORTLIST, CANDIDATES_PER_HIT * self.limit)
 
     @property
     def size(self) -> int:
@@ -133,8 +133,8 @@ class HelpingModel:
     After several slow failures in a row no search waits for it, except one every half minute.
 
     Args:
-        part: its role in a search, for people.
-        seconds: the most that a search waits for it.
+        part: its role in a search, for messages.
+        seconds: the longest time that a search waits for it.
     """
 
     def __init__(self, part: str, seconds: float) -> None:
@@ -145,8 +145,8 @@ class HelpingModel:
     async def ask(self, search: Search, ask: Callable[[], Awaitable[Answer]]) -> Answer | None:
         """Return the model's answer; None, with a note in `degraded`, if there is none in time.
 
-        A call that is cancelled after a second counts as a failure too, because its caller's time
-        was over.
+        A call that is cancelled after a second counts as a failure too: its caller has stopped
+        waiting.
         """
         begin, seconds, answered = time.monotonic(), search.seconds(self._seconds), False
         pause = self._paused_until - begin if self._failures >= MAX_FAILURES else 0.0

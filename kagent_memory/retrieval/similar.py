@@ -1,5 +1,5 @@
-"""Find the memories of a scope that a new text may duplicate or replace: by both legs and by its
-slot.
+"""Find the memories of a scope that a new one may duplicate or replace: by words, by vectors and by
+its slot.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Near = Mapping[int, Sequence[tuple[Memory, float]]]
 
 
 async def neighbours(view: View, vectors: StoreEmbedder | None, memories: Sequence[Memory]) -> Near:
-    """Return for each memory, by position, the visible memories that are like it, with their cosine
-    or the share of terms in common.
+    """Find for each memory, by its position, the visible memories most like it, with the cosine or
+    else the share of terms in common.
 
-    If the embedder is unavailable, only the text leg counts. Kept turns are no neighbours of facts.
+    If the embedder is unavailable, only the text leg is searched. Kept turns are left out.
     """
     facts = view.without_turns()
     nearest: Mapping[str, Sequence[tuple[str, float]]] = {}
@@ -70,8 +70,15 @@ async def current(
     others: Sequence[Memory] = (),
     now: datetime,
 ) -> Near:
-    """Return the current state of near memories, and the others that fill their slots; `others`
-    count as stored.
+    """Read neighbours again, and add the memories that fill the same slots, with a likeness of 1.
+
+    Args:
+        store: the store of the memories.
+        scope: their scope.
+        memories: the new memories.
+        near: the neighbours that were found, by position of the new memory.
+        others: memories not stored yet that count as stored.
+        now: the time.
     """
     ids = {memory.id for neighbours in near.values() for memory, _ in neighbours}
     slots = {place: slot for place, memory in enumerate(memories) if (slot := slot_of(memory))}

@@ -1,4 +1,4 @@
-"""Find memories with the words of a query in any form, or in the times that it names."""
+"""Find memories by the words of a query in any form, or from the times that it names."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ MAX_WINDOWS = 3  # a pasted log names hundreds
 
 
 def by_words(search: Search, texts: Mapping[int, str]) -> tuple[TextMatches, str]:
-    """Return the memories with the query's terms, or in the times that it names, and the text to
-    search by vectors.
+    """Return the memories with the query's terms, and the text to search by vectors.
 
     Args:
-        search: the search; findings are noted on it.
-        texts: the texts to scan for a query of stop words, which the index leaves out.
+        search: the search; its final terms and the memories from its times are set.
+        texts: row → text to scan, for a query of stop words, which the index leaves out; else {}.
     """
     matches = _matches(search)
     if not texts:
@@ -39,7 +38,7 @@ def by_words(search: Search, texts: Mapping[int, str]) -> tuple[TextMatches, str
 def _matches(search: Search) -> TextMatches:
     question, view, added = search.question, search.view, search.added
     if added is not None:
-        # what a model made of the query counts if it still asks for the same
+        # a rewrite is dropped if it no longer asks for the same
         query = query_terms(search.text)
         both = view.text([*query, *added.terms], limit=0)
         search.added = added = added if keeps_what_is_asked(query, added.terms, both) else None

@@ -1,5 +1,5 @@
-"""The views that a search reads: its scopes as if all their memories lay in one, as they are or as
-they were at a time, beside the short-term memories of its session.
+"""Open the views of a search and read them as one: its scopes, now or at a past time, and the
+short-term memories of its session.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ Answer = TypeVar("Answer")
 class ManyViews:
     """Views that one search reads as one: its scopes, and the short-term memories of its session.
 
-    Memories go by their rows, counted through all views. Words are counted over all of them
-    together: no word is rare for lying in a small scope, and the same text matches as well in each.
+    A row numbers a memory through all views, one view after the other. Terms are counted over all
+    views together, so that a word is not rare just because its scope is small, and the same text
+    scores the same in each scope.
 
     Args:
-        views: of the scopes, each once; then of the short-term memories that are searched as well.
+        views: one of each scope; then those of short-term memories.
     """
 
     def __init__(self, views: Sequence[View]) -> None:
@@ -55,7 +56,7 @@ class ManyViews:
         for start, view in zip(self._starts, self._views, strict=True):
             self._of_scope.setdefault(view.scope, []).append((start, view))
 
-    # joined where they are first asked for: in the thread of a search
+    # computed on first use, in the thread of the search
 
     @cached_property
     def index(self) -> ScopeIndex:
@@ -64,16 +65,16 @@ class ManyViews:
 
     @cached_property
     def visible(self) -> Mask:
-        """Which of its rows are searched."""
+        """The mask of the rows to search."""
         return np.concatenate([view.visible for view in self._views])
 
     @cached_property
     def seen(self) -> Mask:
-        """Which of its rows readers may see, whether the filter lets them through or not."""
+        """The mask of the rows visible to readers, whether or not they pass the filter."""
         return np.concatenate([view.seen for view in self._views])
 
     def _view_of(self, row: int) -> tuple[int, View]:
-        """Return the first row of the view that a row lies in, and the view."""
+        """Return the view that holds a row, after the number of its first row."""
         number = bisect_right(self._starts, row) - 1
         return self._starts[number], self._views[number]
 
@@ -81,18 +82,23 @@ class ManyViews:
         """Return the scope of a memory."""
         return self._view_of(row)[1].scope
 
-    def rows_of(self, beside: int, ids: Iterable[str]) -> list[int]:
-        """Return the rows of those of the ids that the scope of another memory knows."""
-        rows = (self._row(self.scope_of(beside), id) for id in ids)
+    def rows_of(self, linking: int, ids: Iterable[str]) -> list[int]:
+        """Return the rows of the memories that another one refers to; missing ones are left out.
+
+        Args:
+            linking: the row of the other memory, in whose scope the ids are looked up.
+            ids: the ids.
+        """
+        rows = (self._row(self.scope_of(linking), id) for id in ids)
         return [row for row in rows if row is not None]
 
     def _row(self, scope: Scope, id: str) -> int | None:
-        views = reversed(self._of_scope[scope])  # a short-term memory is hidden elsewhere
+        views = reversed(self._of_scope[scope])  # the view of the scope hides short-term memories
         rows = ((start, view.index.row_of(id)) for start, view in views)
         return next((start + row for start, row in rows if row >= 0), None)
 
     def by_id(self, left_out: Mapping[int, Exclusion]) -> tuple[LeftOut, ...]:
-        """Return what was left out by scope and id instead of by row."""
+        """Convert exclusions by row to records with scope and id."""
         ids = self.index.ids
         return tuple(
             LeftOut(memory_id=ids[row], reason=reason, scope=self.scope_of(row))
@@ -101,11 +107,11 @@ class ManyViews:
 
     @property
     def size(self) -> int:
-        """Return how long a search takes, as `run_in_thread` counts."""
+        """Return the cost of a search in units of `run_in_thread`."""
         return sum(view.size for view in self._views)
 
     def text(self, terms: Sequence[str], *, limit: int) -> TextMatches:
-        """Return what the text search finds; see `View.text`."""
+        """Search all views by words; see `View.text`."""
         return self.index.text(terms, limit, self.visible)
 
     def newest(
@@ -143,10 +149,10 @@ class ManyViews:
         """Return the visible ones of these memories, by row; with `hidden` also those that have
         expired or are no longer active.
 
-        A single scope is asked without any, too: nothing found is true only of it as it is now.
+        A single view is read even without rows, since that read finds out if it is stale.
 
         Raises:
-            Stale: the search went by what was out of date.
+            Stale: the view that was searched is out of date.
         """
         rows_by_view: dict[View, dict[str, int]] = (
             {self._views[0]: {}} if len(self._views) == 1 else {}
@@ -164,8 +170,10 @@ class ManyViews:
         }
 
     async def exclusions(self, terms: Sequence[str], filter: Filter) -> Mapping[int, Exclusion]:
-        """Return those of the hidden memories with the rarest terms that the filter lets through:
-        they have expired, were superseded or are quarantined.
+        """Return why hidden memories with these terms were not found, by row: they have expired,
+        were superseded or are quarantined.
+
+        Only the first `MAX_EXCLUSIONS` of the text search count, if they pass the filter.
         """
         search = partial(self.index.text, terms, MAX_EXCLUSIONS, ~self.seen)
         matches = (await run_in_thread(self.size, search)).matches
@@ -174,14 +182,17 @@ class ManyViews:
             row: memory.state if memory.state not in ("active", "source") else "expired"
             for row, memory in memories.items()
             if matches_filter(filter, memory)
-            and self._row(self.scope_of(row), memory.id) == row  # the session has it elsewhere
+            and self._row(self.scope_of(row), memory.id)
+            == row  # else a session has it in a view of its own
         }
 
 
 async def few_at_once(
     work: Callable[[Item], Awaitable[Answer]], items: Sequence[Item]
 ) -> list[Answer]:
-    """Return the answer for each item; when one fails, the others end before its error is told."""
+    """Run `work` on a few items at once, and return all answers in order. If one fails, cancel the
+    others and wait for them before raising its error.
+    """
     if len(items) == 1:
         return [await work(items[0])]
     answers: list[Answer] = []
@@ -197,14 +208,14 @@ async def few_at_once(
 async def open_views(
     store: MemoryStore, search: Search, *, again: bool = False, has_short_term: bool = False
 ) -> ManyViews:
-    """Return the scopes of a search as they are or were, and what the session that asks keeps for
-    itself.
+    """Open the views of a search: its scopes, now or at `as_of`, and the short-term memories of its
+    session.
 
     Args:
-        store: which keeps them.
-        search: whose scopes, filter, time and session.
-        again: a former view turned out to be stale.
-        has_short_term: whether sessions keep memories for themselves.
+        store: the store of the scopes.
+        search: gives the scopes, the filter, the time and the session.
+        again: True if the former views were stale.
+        has_short_term: True if sessions have short-term memories.
 
     Raises:
         InvalidInput: the scopes hold too many memories for a search of the past.
@@ -217,10 +228,10 @@ async def open_views(
     of_session = Filter(session_id=session_id, superseded="short_term")
     query = MemoryQuery(filter=of_session, limit=MAX_SHORT_TERM, now=now)
     for scope in scopes if session_id and has_short_term else ():
-        if brief := await source.select(scope, query):
-            view = MemoriesView.of(source, scope, brief, short_term=True, filter=filter, now=now)
+        if memories := await source.select(scope, query):
+            view = MemoriesView.of(source, scope, memories, short_term=True, filter=filter, now=now)
             short_term.append(await view)
-    # of a view that is trusted, memories would have to be asked for
+    # only reading its memories checks a cached view, and of several views one may not be read
     cached = len(scopes) == 1 and not again and not short_term
     view_of = partial(source.view, filter=filter, now=now, cached=cached)
     return ManyViews([*await few_at_once(view_of, scopes), *short_term])
@@ -228,7 +239,7 @@ async def open_views(
 
 async def past_views(source: MemoryStore, search: Search) -> list[View]:
     """Return views of the scopes of a search as they were at its time, in which short-term memories
-    of its session count as active. What was reworded since is found by its words alone.
+    of its session count as active. Memories reworded since then are found by words alone.
 
     Forgotten and pruned memories are gone for good, for the past too.
 
@@ -270,10 +281,10 @@ async def past_views(source: MemoryStore, search: Search) -> list[View]:
 
 
 def state_at(whole: Whole, at: datetime) -> Memory | None:
-    """Return a memory as it held at a time, with today's usage; None before it was first said.
+    """Return a memory as it was at a time, with today's usage; None before it was first said.
 
-    What was taken in later than it was said held from then on, and what replaced another value did
-    so when it was said.
+    A memory counts from when it was said, even if it was ingested later; a fact that replaced
+    another did so when it was said, too.
     """
     today = whole.memory
     states = [revision.before for revision in whole.revisions if revision.before is not None] or [

@@ -22,9 +22,9 @@ from . import RankSettings
 from .table import Near, Numbers, Table, share_of_best
 
 _LONG = np.log1p(300.0)
-_NEAR_DAY = 1.5  # times what the month is worth
-_ASKS = 0.3  # of what a long turn is worth is taken off one that asks
-_PREFERENCE = 0.3  # what a stated preference is worth beside a long turn's 1
+_NEAR_DAY = 1.5  # the worth of a near day, where the month is worth 1
+_ASKS = 0.3  # deducted from a turn that asks, where a long turn is worth 1
+_PREFERENCE = 0.3  # added to a stated preference, likewise
 _FIRST_HITS = 5
 # In keyword mode, the neighbours of matching turns are answers too when the query has this many
 # terms that the scope knows: a question may be answered by the next turn, a look-up of a word may
@@ -40,16 +40,16 @@ _EXACT = 1.1
 _KNOWN_NAME = 2.8
 _FIRST_PERSON = 1.6
 _NEARNESS = 1.9
-_LONG_TEXTS = 0.7  # hold a query's words by chance; vectors tell where that is so
+_LONG_TEXTS = 0.7  # deducted without vectors: long texts hold a query's words by chance
 # In a scope of a few memories every word is in a large share of them, so that rarity tells little.
 _SMALL_SCOPE = 2.4
 _SMALL, _LARGE = 10, 100
 # A memory that is near enough answers a query with which it shares no word.
 _NEAR = 0.45
 _STEEPNESS = 14.0
-_IN_FULL = 1.0  # of what a look-up or a date asks for
+_IN_FULL = 1.0  # evidence of a memory that holds all that a look-up or a date asks for
 _LOOK_UP_WORDS = 2
-_LIST = 20  # cosines, of which the median is not what answers
+_LIST = 20  # in a list of so many cosines, the median belongs to no answer
 _WORD = re.compile(r"[\w']+")
 
 
@@ -97,9 +97,9 @@ def rank(
         highest *= 2
         scores, whole = (scores + exact) / 2, whole + 2.0 * exact
     fit = relevance(search, table, named="author" in signs)
-    # neighbours of matching turns come along unfiltered; they lend their words, but are not answers
+    # neighbours of matching turns are not filtered: they lend their words, but are not answers
     visible, answers = search.view.visible[table.rows], _answers(search, table)
-    order = (-whole).argsort(kind="stable")  # 0 and less has an order, too
+    order = (-whole).argsort(kind="stable")  # not clipped: scores below 0 are ordered, too
     answering = order[(answers & visible)[order]]
     left_out: dict[int, Exclusion] = {}
     if table.has_vectors:
@@ -143,8 +143,8 @@ def _why(
 
 
 def _answers(search: Search, table: Table) -> Mask:
-    """Return which candidates may be answers: none that only its vector found below the floor, and
-    no neighbours of the hits of a look-up.
+    """Return the mask of candidates that may be answers: not those found only by vectors, below
+    `min_score`; nor, in keyword mode, the neighbours of the hits of a look-up.
     """
     matched = table.counts.any(axis=1) | table.dated
     if table.has_vectors:
@@ -153,7 +153,7 @@ def _answers(search: Search, table: Table) -> Mask:
 
 
 def highest_score(settings: RankSettings) -> float:
-    """Return the highest score there could be."""
+    """Return the highest score that a memory could reach with these weights."""
     matches = settings.match + settings.window + settings.session + settings.answer
     others = settings.author + settings.substance
     return matches + (2 + _NEAR_DAY) * settings.time + others or 1.0
@@ -170,20 +170,19 @@ def _signs(search: Search, table: Table, settings: RankSettings) -> dict[str, Nu
         both = table.fused(words, share_of_best(dense))
         return np.maximum(both, table.dated) if search.date_only else both
 
-    counts, dense = table.around()
+    counts, dense = table.of_windows()
     words_around = table.bm25(counts, table.lengths)
-    # a session has no length here: of its turns only those that match and their neighbours are at
-    # hand
+    # a session's length is unknown: only its matching turns and their neighbours are candidates
     in_session, nearest = table.of_sessions()
     by_session = table.bm25(in_session, np.full(len(nearest), table.average_length))
     own_match = match(table.bm25(table.counts, table.lengths), table.dense)
     session = match(by_session[table.sessions], nearest[table.sessions])
-    asks = np.append(words_around * table.asks, 0.0)  # the last stands for no turn
+    asks = np.append(words_around * table.asks, 0.0)  # the last one is for no turn
     signs: dict[str, Numbers] = {
         "match": (settings.match + long * (settings.window + settings.session)) * own_match,
         "window": (1 - long) * settings.window * match(words_around, dense),
         "session": (1 - long) * settings.session * session,
-        "answer": (1 - long) * settings.answer * asks[table.beside(-1)],
+        "answer": (1 - long) * settings.answer * asks[table.turn_places(-1)],
         "substance": settings.substance * _substance(table, long),
     }
     if search.question.spans or asks_when(search.question.text):
@@ -234,7 +233,7 @@ def relevance(search: Search, table: Table, *, named: bool) -> Numbers:
     Args:
         search: the search.
         table: the candidates.
-        named: the query names the speaker of one of the memories.
+        named: True if the query names the speaker of a candidate.
     """
     query = search.question.text
     holds = table.counts > 0
@@ -242,7 +241,7 @@ def relevance(search: Search, table: Table, *, named: bool) -> Numbers:
     is_look_up = len(query.split()) <= _LOOK_UP_WORDS
     in_full = table.dated & search.date_only | (share > 0.99) & is_look_up
     full_cosines = table.near.full.cosines
-    # the cosine with what is no answer
+    # the cosine of memories that do not answer
     usual = (
         min(0.99, max(0.0, float(np.median(full_cosines)))) if len(full_cosines) >= _LIST else 0.0
     )

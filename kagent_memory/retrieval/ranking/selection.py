@@ -17,13 +17,13 @@ from ..passages import passage
 from ..search import Search
 from .rank import Ranked
 
-_TIE = 0.1  # of a score, within which the words alone do not tell two linked memories apart
+_TIE = 0.1  # share of a score; two linked memories that differ by less count as equal
 _COMPARED_CHARS = 500
 UNLIMITED = 2**62  # tokens
 PASSAGE_TOKENS = 400
-"""The most that one memory takes of a budget: of longer ones a passage is handed over."""
+"""The most tokens that one memory takes of a budget; a longer one is cut to a passage."""
 MIN_PASSAGE_TOKENS = 24
-"""What is left of a budget below this is not worth a passage."""
+"""With fewer tokens left in the budget, no passage is added."""
 
 
 def select(
@@ -32,9 +32,9 @@ def select(
     """Return the best of the ranking as hits, and the others with the reason.
 
     Args:
-        search: gives the limit and the budget; the first hit always stays.
+        search: the search, which gives the limit and the budget; the first hit always stays.
         ranked: the start of a ranking: the limit and a few more, to make up for duplicates.
-        memories: their contents and usage. A missing one has expired or was forgotten meanwhile.
+        memories: the memories by row. A missing one has expired or was forgotten meanwhile.
     """
     left_out: dict[int, Exclusion] = {
         hit.row: "expired" for hit in ranked if hit.row not in memories
@@ -95,15 +95,15 @@ def _distinct(
     links: Mapping[int, Sequence[int]],
     left_out: dict[int, Exclusion],
 ) -> list[Ranked]:
-    """Leave out repetitions of an author word for word, and the lower of two linked memories.
+    """Leave out what an author said again word for word, and the lower of two linked memories.
 
-    Of two linked ones with about the same score, the one whose text is more like the query stays.
-    If the newer contradicts an explicit save, both stay, the newer first.
+    Of two linked memories with about the same score, the one whose text is more like the query
+    stays. If the newer one contradicts an explicit save, both stay, the newer first.
     """
     hits: list[Ranked] = []
     texts: set[tuple[str | None, str]] = set()
     for place, hit in enumerate(ranked):
-        if len(hits) > search.limit:  # the rest is over the limit, whatever it says
+        if len(hits) > search.limit:  # the rest is over the limit anyway
             return [*hits, *ranked[place:]]
         memory = memories[hit.row]
         text = memory.author, _words(memory.content)
@@ -129,7 +129,7 @@ def _likeness(search: Search, memory: Memory) -> float:
 
 
 def _words(text: str) -> str:
-    """Return a text without what may differ when the same words are said again."""
+    """Fold case, spaces and the final punctuation, for comparing texts word for word."""
     return " ".join(text.casefold().split()).rstrip(".!… ")
 
 
@@ -185,12 +185,12 @@ async def with_sources(
 
 
 def _last(row: int, successors: Mapping[int, int]) -> int:
-    for _ in successors:  # at most so many steps, should they go in a circle
+    for _ in successors:  # at most so many steps, in case they form a circle
         row = successors.get(row, row)
     return row
 
 
-def handed_over(
+def to_hits(
     search: Search, selection: Sequence[Ranked], memories: Mapping[int, Memory]
 ) -> list[Hit]:
     """Return the hits, each with the passage that fits the question if it is too long for the

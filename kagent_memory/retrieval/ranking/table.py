@@ -16,24 +16,25 @@ from ..search import Search
 from . import RankSettings
 
 Numbers: TypeAlias = npt.NDArray[np.float64]
-REACH = 2  # turns before and after that are neighbours
+REACH = 2  # turns before and after a turn are its neighbours
 _K1 = (0.6, 1.2)  # of short texts, and of long ones
 _B = (0.2, 0.8)
-_MIDDLE = 55.0  # index terms a memory; chat has 10 to 20, what is said to an agent 160 to 300
+# index terms per memory for a wordiness of 0.5; chat has 10 to 20, messages to an agent 160 to 300
+_MIDDLE = 55.0
 _STEEPNESS = 3
 _COMMON = 0.4  # a word that more of a scope's short memories hold leaves the dense query
 _COMMON_FROM = 20  # smaller scopes keep all words
-_KEPT = 0.75  # of what a query asks stays in a rewrite of it
-_RARE = 0.01  # of the scope's memories may hold what tells one from the others
+_KEPT = 0.75  # share of the query's words, by rarity, that a rewrite must keep
+_RARE = 0.01  # a name is rare if at most this share of the scope's memories holds it
 
 
 class Near(NamedTuple):
     """The memories nearest to each vector of a query.
 
     Attributes:
-        trimmed: nearest to the query without common words and to what a model made of it; this one
-            ranks.
-        full: nearest to the full query.
+        trimmed: nearest to the query without common words, blended with its rewrite; ranking uses
+            these.
+        full: nearest to the full query; `min_score` and relevance use these.
     """
 
     trimmed: Nearest = Nearest()
@@ -48,42 +49,42 @@ def _places(rows: Rows, among: Rows) -> Rows:
     return np.where(rising[spots] == rows, order[spots], len(among))
 
 
-def _taken(values: npt.NDArray[np.generic], places: Rows, missing: float = 0.0) -> Numbers:
-    """Return the values at some places, and `missing` one past the last."""
+def _values_at(values: npt.NDArray[np.generic], places: Rows, missing: float = 0.0) -> Numbers:
+    """Return the values at these places; `missing` for the place one past the last."""
     padding = np.full((1, *values.shape[1:]), missing)
     return np.concatenate([values, padding])[places]
 
 
 class Table:
-    """Memories side by side as arrays: what each holds of a query, its session, and
-    who stands around it.
+    """The candidates of a search as parallel arrays: the terms, cosine, session and time of each.
 
-    The memories are the best of what both searches found by their own scores, what is of the
-    query's dates, and the turns around them.
+    Candidates are the best results of both searches by their own scores, the memories from the
+    query's dates, and the turns around all of these.
 
     Args:
-        search: what is searched for.
-        text: what the text search found.
-        near: what the vector search found.
+        search: the search.
+        text: the result of the text search.
+        near: the result of the vector search.
         settings: the weights of the legs.
 
     Attributes:
-        rows: of the memories in their index.
-        columns, authors: what the index knows of them.
-        counts: how often each holds each of the query's terms that some memory holds.
-        lengths: number of index terms; the average where the text search did not see the memory.
+        rows: the rows of the candidates in the index.
+        columns, authors: the other values that the index holds of each.
+        counts: how often each candidate holds each query term, of the terms that any memory holds.
+        lengths: the number of index terms; the average where the text search did not find the
+            memory.
         idf: ln(1 + (N - f + 0.5) / (f + 0.5)) of each term (Robertson, Zaragoza 2009, kept above
             zero).
         missing: the idf of the terms that no memory holds, together.
-        average_length: of the scope's memories.
-        long: how much like messages to an agent its texts are: see `wordiness`.
-        dense: the cosine, stretched to 0..1 over its list; 0 where not in it.
-        cosines: of the full query; NaN where the vector search did not see the memory.
-        has_vectors: whether the vector search answered at all.
-        dated: whether it is of a date that the query names.
-        exact: whether it holds a rare identifier or name of the query.
-        names_known: whether the query holds an identifier or name that many of the memories hold.
-        asks: 1 where it ends with a question.
+        average_length: the mean number of index terms of the scope's memories.
+        long: the wordiness of the scope's texts, 0..1: see `wordiness`.
+        dense: the cosine to the trimmed query, stretched to 0..1 over the list; 0 where not in it.
+        cosines: the cosine to the full query; NaN where the vector search did not find the memory.
+        has_vectors: True if the vector search found anything.
+        dated: True for a memory from a date that the query names.
+        exact: True for a memory that holds a rare identifier or name of the query.
+        names_known: True if the query holds an identifier or name that many memories hold.
+        asks: 1 for a memory that ends with a question.
     """
 
     def __init__(
@@ -113,29 +114,29 @@ class Table:
         dense = _stretched(near.trimmed.cosines)
         candidates = np.unique(np.concatenate([matches.rows, near.trimmed.rows, near.full.rows]))
         by_words = _places(candidates, matches.rows)
-        words = _taken(self.bm25(matches.counts, matches.lengths), by_words)
-        own_scores = self.fused(words, _taken(dense, _places(candidates, near.trimmed.rows)))
-        own_scores += _taken(exact, by_words)
+        words = _values_at(self.bm25(matches.counts, matches.lengths), by_words)
+        own_scores = self.fused(words, _values_at(dense, _places(candidates, near.trimmed.rows)))
+        own_scores += _values_at(exact, by_words)
         shortlist = candidates[best(own_scores, search.shortlist)]
-        around = index.near(np.concatenate([shortlist, search.dated]), REACH, search.view.seen)
+        rows = index.near(np.concatenate([shortlist, search.dated]), REACH, search.view.seen)
 
-        self.rows, self.columns = around, index.columns[around]
-        self.authors: list[str | None] = [index.authors[row] for row in around.tolist()]
-        by_words = _places(around, matches.rows)
-        self.counts = _taken(matches.counts, by_words)
-        self.lengths = _taken(matches.lengths, by_words, self.average_length)
-        self.exact = _taken(exact, by_words) > 0
-        self.dense = _taken(dense, _places(around, near.trimmed.rows))
-        self.cosines = _taken(near.full.cosines, _places(around, near.full.rows), np.nan)
-        self.dated = np.isin(around, search.dated)
+        self.rows, self.columns = rows, index.columns[rows]
+        self.authors: list[str | None] = [index.authors[row] for row in rows.tolist()]
+        by_words = _places(rows, matches.rows)
+        self.counts = _values_at(matches.counts, by_words)
+        self.lengths = _values_at(matches.lengths, by_words, self.average_length)
+        self.exact = _values_at(exact, by_words) > 0
+        self.dense = _values_at(dense, _places(rows, near.trimmed.rows))
+        self.cosines = _values_at(near.full.cosines, _places(rows, near.full.rows), np.nan)
+        self.dated = np.isin(rows, search.dated)
         self.asks = self.columns["asks"].astype(np.float64)
         self._spots = spots_of(self.columns)
         sessions = self.columns["session"]
-        alone = np.where(sessions == NO_SESSION, np.arange(len(around)), sessions)
+        alone = np.where(sessions == NO_SESSION, np.arange(len(rows)), sessions)
         self.sessions: Rows = np.unique(alone, return_inverse=True)[1]
 
     def _exact(self, names: Sequence[frozenset[str]]) -> Mask:
-        """Return which matches of the text search hold one of these identifiers and names."""
+        """Return the mask of text matches that hold one of these identifiers and names."""
         matches = self.text.matches
         columns = {term: column for column, term in enumerate(matches.terms)}
         exact = np.zeros(len(matches.rows), np.bool_)
@@ -162,9 +163,9 @@ class Table:
         weighted = self._trust * dense + self._text_weight * words
         return weighted / (self._trust + self._text_weight)
 
-    def beside(self, step: int) -> Rows:
-        """Return the place of the turn this many steps away in each one's session; one past the
-        last if there is none.
+    def turn_places(self, step: int) -> Rows:
+        """Return for each candidate the place of the turn `step` turns later in its session; one
+        past the last if that is no candidate.
         """
         spots, rising, order = self._spots
         targets = spots + step
@@ -172,22 +173,22 @@ class Table:
         is_there = (spots != NONE) & (last >= 0) & (rising[last] == targets)
         return np.where(is_there, order[last], len(spots))
 
-    def around(self) -> tuple[Numbers, Numbers]:
-        """Return how often the turns around each hold each term, and their mean cosine, with each
-        step counting half.
+    def of_windows(self) -> tuple[Numbers, Numbers]:
+        """Return how often each candidate and the turns around it hold each term, and their mean
+        cosine; each step away halves the weight of a turn.
         """
-        # side by side, so that each step is one addition: the counts, the cosines, and that there
-        # is a turn at all
+        # counts, cosines and ones in one array: each step is one addition, and the ones add up to
+        # the weight of the turns that exist
         columns = np.column_stack([self.counts, self.dense, np.ones(len(self.dense))])
         padded = np.vstack([columns, np.zeros(columns.shape[1])])
-        around = columns.copy()
+        totals = columns.copy()
         for away in range(1, REACH + 1):
             for step in (-away, away):
-                around += padded[self.beside(step)] / 2**away
-        return around[:, :-2], around[:, -2] / around[:, -1]
+                totals += padded[self.turn_places(step)] / 2**away
+        return totals[:, :-2], totals[:, -2] / totals[:, -1]
 
     def of_sessions(self) -> tuple[Numbers, Numbers]:
-        """Return how often each one's session holds each term, and its nearest cosine."""
+        """Return how often each session holds each term, and its highest cosine, by session."""
         size = int(self.sessions.max(initial=-1)) + 1
         counts, nearest = np.zeros((size, self.counts.shape[1])), np.zeros(size)
         np.add.at(counts, self.sessions, self.counts)
@@ -200,8 +201,8 @@ def keeps_what_is_asked(
 ) -> bool:
     """Return True if a rewrite holds three quarters of the query's words, weighed by rarity.
 
-    Unknown words count as well: a name alone, if it is all that is known of a question, is in many
-    others. If no word is known, a rewrite loses nothing.
+    Words that no memory holds count as well; otherwise a rewrite could pass by keeping only a
+    common name. If no memory holds any word of the query, a rewrite loses nothing.
 
     Args:
         query: the terms of the query.
@@ -217,7 +218,7 @@ def keeps_what_is_asked(
 
 
 def _stretched(cosines: Numbers) -> Numbers:
-    """Stretch falling cosines to 0..1."""
+    """Stretch cosines, highest first, to 0..1."""
     span = cosines[0] - cosines[-1] if cosines.size else 0.0
     return (cosines - cosines[-1]) / span if span > 0 else np.ones(cosines.size)
 
