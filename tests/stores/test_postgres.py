@@ -136,14 +136,17 @@ async def test_a_migration_table_of_somebody_else_is_not_ours(postgres_uri):
             assert len((await store.memories.list(SCOPE, now=NOW)).memories) == count
 
 
-async def test_counting_beside_forgetting_leaves_no_counters(postgres_uri):
-    """Counting while a memory is forgotten leaves no counters of it."""
+async def test_counting_and_dropping_do_not_stop_forgetting(postgres_uri):
+    """Counting while a memory is forgotten leaves no counters of it, and an embedding space that is
+    dropped meanwhile is left out.
+    """
     async with (
         await open_store(postgres_uri) as store,
         await psycopg.AsyncConnection.connect(postgres_uri) as counting,
     ):
         memories = [a_memory(f"m {number}") for number in range(3)]
         await store.apply(SCOPE, Batch(changes=adding(*memories)), now=NOW)
+        await store.memories.spaces.add("dropped", 8, None)
         ids = [memory.id for memory in memories]
         await counting.execute("SET search_path = kagent_memory, public")
         each: dict[str, Any] = dict.fromkeys(
@@ -151,6 +154,8 @@ async def test_counting_beside_forgetting_leaves_no_counters(postgres_uri):
         )
         counted = {"scope_id": SCOPE.id.hex(), "ids": ids, "now": NOW, **each}
         await counting.execute(statement("postgres", "count_usage")[0], counted)
+        await counting.execute("UPDATE embedder SET state = 'dropped'")
+        await counting.execute("DROP TABLE memory_vector_1")
         forgetting = asyncio.create_task(store.forget(SCOPE, Erasure(ids=ids, now=NOW)))
         lock_waits = (
             "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND "

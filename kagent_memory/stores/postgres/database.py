@@ -40,7 +40,7 @@ from .errors import ours
 TRUSTED_SECONDS = 1.0
 IDLE_SECONDS = 300.0
 WAIT_SECONDS = 60.0
-OUTDATED = (errors.InvalidSqlStatementName, errors.FeatureNotSupported)
+OUTDATED = (errors.InvalidSqlStatementName, errors.FeatureNotSupported, errors.UndefinedTable)
 """A prepared statement is gone from the server, or another process changed its tables."""
 T = TypeVar("T")
 Work: TypeAlias = Callable[[AnyConnection, Traits], Coroutine[Any, Any, T]]
