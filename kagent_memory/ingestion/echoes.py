@@ -126,8 +126,8 @@ class Statements:
 
         In scripts without spaces terms are parts of words, and one in four may differ.
         """
-        # most sentences hold a new word; a label may hold any
-        words = () if "[" in piece else piece.split()
+        # most sentences hold a new word; a label may hold any, and "3，500" is a word or two
+        words = () if "[" in piece or "，" in piece else piece.split()
         if any(
             term not in self._by_term
             and term not in self._days

@@ -43,9 +43,17 @@ def pieces(text: str, most_tokens: int) -> Iterator[str]:
     if estimated_tokens(text) <= most_tokens:
         yield text
         return
-    # a character is never more than one token
-    sentences = sentences_of(text, max(most_tokens, 1))
-    joined = map("".join, batches(sentences, estimated_tokens, most_tokens))
+    fitting = (
+        piece
+        for sentence in sentences_of(text, len(text))
+        for piece in (
+            [sentence]
+            if estimated_tokens(sentence) <= most_tokens
+            # a character is never more than one token
+            else sentences_of(sentence, max(most_tokens, 1))
+        )
+    )
+    joined = map("".join, batches(fitting, estimated_tokens, most_tokens))
     yield from filter(None, map(str.strip, joined))
 
 

@@ -100,9 +100,7 @@ class Search:
 
     @property
     def shortlist(self) -> int:
-        """Return the number of candidates whose neighbours are looked up, and the length of the
-        ranking.
-        """
+        """Return the number of best candidates whose neighbours are looked up."""
         return max(SHORTLIST, CANDIDATES_PER_HIT * self.limit)
 
     @property

@@ -180,7 +180,7 @@ def test_blanks_beside_an_injected_block_cost_no_time() -> None:
 
 def test_echoes_in_scripts_without_spaces_are_masked() -> None:
     """An echo is recognized in a script that ends sentences without a space."""
-    fact = "用户最喜欢的茶是龙井。"
+    fact = "用户最喜欢的茶是龙井，3，500克。"
     assert news_of(agent(f"{fact}我给你订了机票。"), known=[fact]) == ["我给你订了机票。"]
 
 

@@ -77,7 +77,7 @@ def rank(
     near: Near = Near(),
     settings: RankSettings = RankSettings(),
 ) -> tuple[list[Ranked], dict[int, Exclusion]]:
-    """Return the best of the candidates of both searches and their neighbours, ranked, and the rows
+    """Return the candidates of both searches and neighbours of the best ones, ranked, and the rows
     below the floors.
 
     If none of the first five reaches the relevance `search.floor`, nothing is answered.
@@ -109,7 +109,6 @@ def rank(
         irrelevant: list[int] = table.rows[answering].tolist()
         left_out |= dict.fromkeys(irrelevant, "irrelevant")
         answering = NO_ROWS
-    answering = answering[: search.shortlist]  # neighbours of the best are hardly ever reached
     columns = (table.rows, scores, table.cosines, fit)
     ranked = [
         Ranked(row, score, None if math.isnan(cosine) else cosine, relevance)
