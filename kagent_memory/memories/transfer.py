@@ -7,6 +7,7 @@ from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
     Generator,
+    Iterable,
     Iterator,
     Mapping,
     Sequence,
@@ -15,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, partial
-from itertools import chain, groupby, islice
+from itertools import chain, groupby, islice, product
 from pathlib import Path
 from typing import Annotated, BinaryIO, Literal, TypeAlias
 
@@ -24,11 +25,18 @@ from pydantic import AfterValidator, BaseModel, TypeAdapter, ValidationError
 from ..checks import faults
 from ..concurrency import batched, run_in_thread
 from ..errors import InvalidInput
-from ..ingestion.reembedding import backfill
 from ..records import MAX_LINKS, Change, Filter, Memory, Revision, Scope
 from ..stores.planning import checked
 from ..stores.spaces import EXTERNAL
-from ..stores.values import Batch, Erasure, Restored, Whole, every_state, with_after
+from ..stores.values import (
+    Batch,
+    Erasure,
+    Restored,
+    Whole,
+    embed_job,
+    every_state,
+    with_after,
+)
 from .caller_vectors import brought, space_of
 from .opened import Opened
 from .types import Progress, Vector
@@ -209,7 +217,9 @@ def _checked_line(line: Line) -> Line:
     if {*(state.id for state in states), *(each.memory_id for each in revisions)} != {memory.id}:
         raise InvalidInput("A revision is of another memory.")
     event_ids = tuple(chain.from_iterable(revision.event_ids for revision in revisions))
-    changes = [Change(kind="add", memory=state, event_ids=event_ids) for state in states]
+    changes = [Change(kind="add", memory=state) for state in states]
+    # the events of all revisions once, so that the work is linear
+    changes.append(Change(kind="add", memory=memory, event_ids=event_ids))
     checked(Batch(changes=changes), None)
     for state in states:
         if state.state != "source" and len(state.links) > MAX_LINKS:
@@ -287,7 +297,9 @@ async def import_file(
     for width in () if dry_run else file.widths:
         spaces[width] = (await space_of(store, width)).number
     blocked, counts = await _forgotten(memories, file), Counter[Restored]()
+    scopes = set[Scope]()
     async for scope, lines in file.batches():
+        scopes.add(scope)
         part = [line.whole(spaces) for line in lines if line.node not in blocked]
         counts.update(await store.restore(scope, part, dry_run=dry_run, now=memories.clock()))
         counts["forgotten"] += len(lines) - len(part)
@@ -297,10 +309,21 @@ async def import_file(
         for scope, id in await _forgotten(memories, file) - blocked:  # during the import
             erased = await memories.store.forget(scope, Erasure(ids=[id], now=memories.clock()))
             counts.update({"added": -len(erased), "forgotten": len(erased)})
-        if memories.vectors is not None:  # an interrupted import may have left memories too
-            wake = memories.worker.wake
-            await backfill(memories.store, memories.vectors, clock=memories.clock, wake=wake)
+        if memories.vectors is not None:
+            await _embed_later(memories, scopes)
     return Imported(**counts)
+
+
+async def _embed_later(memories: Opened, scopes: Iterable[Scope]) -> None:
+    """Queue the embedding of whole scopes, because an interrupted import may have left memories
+    too, by the current embedder and by one that is replacing it.
+    """
+    spaces = await memories.store.memories.spaces.all()
+    names = ["", *(space.name for space in spaces if space.state == "filling")]
+    for batch in batched([*scopes], PART):
+        now = memories.clock()
+        await memories.store.enqueue([embed_job(*job) for job in product(batch, [now], names)])
+    memories.worker.wake()
 
 
 async def _forgotten(memories: Opened, file: ExportFile) -> set[Node]:
