@@ -169,9 +169,9 @@ class MemoryStore(ABC):
         """
         memories = [whole.memory for whole in await self.whole(scope, query.ids)]
         embedded: Mapping[str, Vector] = {}
-        brief: Sequence[str] = ()
+        other_states: Sequence[str] = ()
         if query.lacking is not None:
-            brief = ("short_term",)
+            other_states = ("short_term",)
             ids = [memory.id for memory in memories]
             embedded = await self.vectors(scope, query.lacking, ids)
         is_seen = is_visible if query.ids is None and query.lacking is None else is_searched
@@ -183,7 +183,7 @@ class MemoryStore(ABC):
         matching = [
             memory
             for memory in memories
-            if is_seen(memory, query.now, query.filter.superseded or memory.state in brief)
+            if is_seen(memory, query.now, query.filter.superseded or memory.state in other_states)
             and matches_filter(query.filter, memory)
             and (query.slots is None or slot_of(memory) in query.slots)
             and memory.id not in embedded

@@ -42,7 +42,7 @@ class VectorColumn:
     """Vectors of memories in single precision; all methods are thread-safe.
 
     Attributes:
-        mark: the `Stand.mark` of the scope when the oldest of the vectors was read.
+        mark: the `Stamp.mark` of the scope when the oldest of the vectors was read.
         is_whole: True if no memory was written since all vectors were read.
     """
 

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 __all__ = ["MemoriesView", "Nearest", "Stale", "View"]
 
-# in the time that other work in threads needs for one character, a search
-MEMORIES = 5  # searches this many memories by words
-VECTOR_BYTES = 4_000  # and compares this many bytes of vectors
+# what a search does in one unit of `run_in_thread`, the time to read a character
+MEMORIES_PER_UNIT = 5  # searched by words
+VECTOR_BYTES_PER_UNIT = 4_000  # compared
 
 
 class View(ABC):
-    """A snapshot of a scope for one search.
+    """A snapshot of a scope for one search, under its filter and at its time.
 
     Text searches run in memory, so that a whole search can move to a thread once; `size` tells if
     it should. Vectors and memories may have to be read.
@@ -63,12 +63,14 @@ class View(ABC):
 
     @cached_property
     def visible(self) -> Mask:
-        """The mask of the rows to search."""
+        """The mask of the rows to search: they pass the filter, have not expired, and are active
+        unless inactive ones were asked for.
+        """
         return self.index.visible(self._now, superseded=self._superseded, among=self._passing)
 
     @cached_property
     def seen(self) -> Mask:
-        """The mask of the rows visible to readers, whether or not they pass the filter."""
+        """The mask of active rows that have not expired, whether or not they pass the filter."""
         return self.index.visible(self._now)
 
     def without_turns(self) -> Self:
@@ -80,7 +82,7 @@ class View(ABC):
     @property
     def size(self) -> int:
         """The cost of a search in units of `run_in_thread`; a filter adds the lookup of its ids."""
-        return len(self.index.ids) // (MEMORIES if self._passing is None else 1)
+        return len(self.index.ids) // (MEMORIES_PER_UNIT if self._passing is None else 1)
 
     def text(self, terms: Sequence[str], *, limit: int) -> TextMatches:
         """Return the memories that hold any of the terms, rarest terms first, with counts for BM25.
@@ -138,7 +140,7 @@ class View(ABC):
                 column.put([*fresh], np.array([*fresh.values()]).astype(np.float16))
             return column.nearest(self.index, vectors, bounded(limit), self.visible)
 
-        size = self.size + len(vectors) * column.size // VECTOR_BYTES
+        size = self.size + len(vectors) * column.size // VECTOR_BYTES_PER_UNIT
         return await run_in_thread(size + ENTRY_WEIGHT * len(fresh or ()), search)
 
     @abstractmethod

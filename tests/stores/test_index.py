@@ -21,7 +21,7 @@ from kagent_memory.stores import Store, open_store
 from kagent_memory.stores.index import Entry, ScopeIndex
 from kagent_memory.stores.postings import packed
 from kagent_memory.stores.sql import index_cache
-from kagent_memory.stores.sql.index_reads import SqlIndexReads, Stand
+from kagent_memory.stores.sql.index_reads import SqlIndexReads, Stamp
 from kagent_memory.stores.sql.session import run
 from kagent_memory.stores.values import Batch, Erasure
 from kagent_memory.testing.fixtures import (
@@ -193,9 +193,9 @@ async def test_a_new_process_reads_the_packed_index_and_what_is_new(pair, loaded
     assert loaded["memories"] == 1
 
 
-def packed_index(store) -> tuple[Stand, bytes]:
+def packed_index(store) -> tuple[Stamp, bytes]:
     cached = store.memories.indexes.cached.get(SCOPE.id)
-    return cached.stand, cached.index.packed()
+    return cached.stamp, cached.index.packed()
 
 
 async def kept_index(store) -> bytes:
@@ -216,7 +216,7 @@ async def test_no_packed_index_outlives_what_is_erased(pair, loaded, way):
     await searched_anew(writer, "tea")
     assert "Quokka" in ScopeIndex.unpacked(await kept_index(reader)).authors
     await search(reader, "tea")
-    stand, on_its_way = packed_index(reader)  # another process that packs what it read before
+    stamp, on_its_way = packed_index(reader)  # another process that packs what it read before
     match way:
         case "forget":
             await writer.forget(SCOPE, Erasure(ids=[quokka.id], now=NOW))
@@ -228,7 +228,7 @@ async def test_no_packed_index_outlives_what_is_erased(pair, loaded, way):
             await writer.forget_tenant(SCOPE.tenant, limit=100, now=NOW)
             await add(writer, memory("green tea"))
     assert not await kept_index(reader)
-    await reader.memories.keep_index(SCOPE, stand._replace(version=10**6), on_its_way)
+    await reader.memories.keep_index(SCOPE, stamp._replace(version=10**6), on_its_way)
     assert not await kept_index(reader)
     for anew in (False, True):  # from what it has in memory, and as a process does that has nothing
         if anew:
@@ -241,7 +241,7 @@ async def test_no_packed_index_outlives_what_is_erased(pair, loaded, way):
 
 
 async def test_closing_packs_what_is_new(tmp_path, loaded, monkeypatch):
-    """Closing a store packs the indexes with enough news."""
+    """Closing a store packs the indexes with enough unpacked memories."""
     monkeypatch.setattr(index_cache, "MIN_PACKED", 5)
     monkeypatch.setattr(index_cache, "PACKED_SHARE", 1)
     uri = f"libsql:///{tmp_path}/memory.db"

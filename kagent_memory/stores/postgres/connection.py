@@ -89,7 +89,7 @@ class Traits:
         pooled: True if settings must not outlast a transaction: a pooler gives each transaction
             another server, or the connections are lent.
         lent: True if the connections belong to the caller's pool and must not be changed.
-        row_security: True if the tables are guarded, so that each transaction names its scope.
+        row_security: True if row level security is on, so that each transaction names its scope.
         path: the search path, of the schema and of pgvector.
         halfvec: the oid of pgvector's type; None: the extension does not exist yet.
         halfvec_array: the oid of its array type.
@@ -121,7 +121,7 @@ async def connect(target: Target) -> AnyConnection:
 async def set_up(
     connection: AnyConnection, target: Target, *, pooled: bool, lent: bool = False
 ) -> Traits:
-    """Read the traits of a connection, and set up its session if the session is ours alone.
+    """Read the traits of a connection, and set up its session if nobody else uses that.
 
     Args:
         connection: the connection, outside of any transaction.
@@ -244,7 +244,7 @@ class PostgresSession:
         writes: True if the script may write.
 
     Attributes:
-        moved: the ids of the scopes whose versions it changed.
+        moved: the ids of the scopes that the script wrote to.
     """
 
     half = np.dtype(">f2")
@@ -310,7 +310,7 @@ class PostgresSession:
         return text, {name: encoded(name, values[name]) for name in names}
 
     async def _flush(self, *statements: Statement) -> Sequence[AsyncCursor[Row]]:
-        """Execute the statements that wait, and then these; return the cursors of these."""
+        """Execute the waiting statements and then these, and return the cursors of these."""
         batch, self._waiting = [*self._waiting, *statements], []
         if not batch:
             return []

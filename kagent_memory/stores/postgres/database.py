@@ -35,7 +35,7 @@ from .connection import (
     set_up,
     within,
 )
-from .errors import ours
+from .errors import translated
 
 TRUSTED_SECONDS = 1.0
 IDLE_SECONDS = 300.0
@@ -46,7 +46,7 @@ T = TypeVar("T")
 Work: TypeAlias = Callable[[AnyConnection, Traits], Coroutine[Any, Any, T]]
 
 
-class _Dialled(AsyncConnection[Any]):
+class _PoolConnection(AsyncConnection[Any]):
     """The connection class of our own pool, which calls `dial` to connect."""
 
     @override
@@ -90,7 +90,7 @@ class Pool:
         self._failure: Exception = psycopg.OperationalError("the connection failed")
         self._tasks: set[asyncio.Task[Any]] = set()
         self.pool: AsyncConnectionPool[Any] = lent or AsyncConnectionPool(
-            connection_class=_Dialled,
+            connection_class=_PoolConnection,
             kwargs={"dial": self._dial},
             min_size=0,
             max_size=size,
@@ -284,7 +284,7 @@ class PostgresDatabase(Database):
         try:
             return await self.pool.use(work)
         except psycopg.Error as error:
-            raise ours(error) from error
+            raise translated(error) from error
 
 
 async def node_of(connection: AnyConnection, _: Traits | None = None) -> Row:

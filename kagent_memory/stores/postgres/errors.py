@@ -1,4 +1,4 @@
-"""Turn errors of the driver into ours, by who must act."""
+"""Translate errors of the driver into the package's errors, by who must act."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REFUSED = (
     "could not translate host name",
     "invalid",
 )
-_PASSING = (
+_TRANSIENT = (
     "Connection refused",
     "starting up",
     "shutting down",
@@ -29,8 +29,8 @@ _PASSING = (
 )
 
 
-def ours(error: psycopg.Error) -> KagentMemoryError:
-    """Return our error for an error of the driver."""
+def translated(error: psycopg.Error) -> KagentMemoryError:
+    """Return the package's error for an error of the driver."""
     words = " ".join(str(error).split())
     if isinstance(error, errors.RaiseException):  # raised by our SQL
         return ConfigurationError(str(error.diag.message_primary))
@@ -52,10 +52,10 @@ def ours(error: psycopg.Error) -> KagentMemoryError:
     return StoreError(f"memory unavailable: {words or type(error).__name__}")
 
 
-def refused(error: psycopg.Error) -> KagentMemoryError:
-    """Return our error for a database that could not be opened."""
+def translated_refusal(error: psycopg.Error) -> KagentMemoryError:
+    """Return the package's error for a database that could not be opened."""
     if error.sqlstate is not None:
-        return ours(error)
+        return translated(error)
     words = " ".join(str(error).split())
     if isinstance(error, psycopg.ProgrammingError):
         return ConfigurationError(f"Invalid PostgreSQL URI: {words}.")
@@ -63,7 +63,7 @@ def refused(error: psycopg.Error) -> KagentMemoryError:
         return ConfigurationError(words)
     reason = words.partition("FATAL:")[2] or words
     is_refused = any(sign in reason for sign in _REFUSED)
-    if not is_refused or any(sign in words for sign in _PASSING):
+    if not is_refused or any(sign in words for sign in _TRANSIENT):
         return StoreError(f"memory unavailable: {words}")
     return ConfigurationError(
         f"PostgreSQL refused the connection: {reason.strip()}; check host, user, password and "

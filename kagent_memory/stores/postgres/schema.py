@@ -17,7 +17,9 @@ STATEMENTS = queries(DIALECT)
 
 
 async def look(connection: AnyConnection, schema: str) -> Row:
-    """Return whether a schema exists, and if not, why it cannot be created."""
+    """Look up a schema: `migrated` is True if it exists with its tables; if it cannot be created,
+    `trouble` says why.
+    """
     [state] = await fetch(connection, STATEMENTS["look"], {"schema": schema})
     return state
 
@@ -42,8 +44,8 @@ async def prepare(
         dry_run: True to roll everything back.
 
     Returns:
-        Table → placement of its rows, of the tables that were not distributed before; None: nothing
-        was to be done.
+        Table → placement of its rows, for newly distributed tables; None if there was nothing to
+        do.
 
     Raises:
         psycopg.Error: the user lacks a privilege, pgvector or Citus is missing, the server is too
@@ -64,7 +66,7 @@ async def prepare(
 
 
 async def _is_ready(connection: AnyConnection, traits: Traits, *, guard: bool) -> bool:
-    """Return True if there is nothing to migrate or to guard."""
+    """Return True if no migration is missing, and with `guard` row level security is on."""
     schema = traits.target.schema
     if guard:
         [row] = await fetch(connection, STATEMENTS["guarded"], {"schema": schema})

@@ -19,7 +19,7 @@ from ..sql.session import Row, Script, Session
 from ..values import Behind
 from .connection import Target
 from .database import Pool, PostgresDatabase, node_of
-from .errors import refused
+from .errors import translated_refusal
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Standby(PostgresDatabase):
-    """Reads from a standby if it can answer, otherwise from the primary.
+    """Run reading scripts on a standby if it can answer, otherwise on the primary.
 
     Args:
         pool: the connections to the standby.
@@ -80,8 +80,8 @@ class Standby(PostgresDatabase):
         return None
 
     async def check(self, session: Session, scope_id: bytes | None) -> None:
-        """Check that the server of a session can answer for a scope; None: however old its rows
-        are.
+        """Check that the server of a session is a standby that can answer for a scope; for None,
+        rows of any age will do.
 
         Raises:
             StoreError: it is not a standby of the primary.
@@ -104,8 +104,8 @@ class Standby(PostgresDatabase):
         """
         telemetry.count("standby_reads", outcome=outcome)
         if trouble and not self.trouble:
-            told = "The standby of read_uri is not read from until it answers again: %s."
-            logger.warning(told, trouble)
+            message = "The standby of read_uri is not read from until it answers again: %s."
+            logger.warning(message, trouble)
         elif self.trouble and not trouble:
             logger.info("The standby of read_uri answers again.")
         self.trouble = trouble and f"standby: {trouble}"
@@ -131,7 +131,7 @@ class Standby(PostgresDatabase):
             except (Behind, InvalidInput):  # an embedding space may be new
                 self.note("behind")
             except (StoreError, Conflict) as error:
-                self.note("away", _words(error))
+                self.note("away", _one_line(error))
             else:
                 self.note("answered")
                 return answer
@@ -159,17 +159,18 @@ async def open_standby(uri: str, target: Target, size: int, primary: PostgresDat
     try:
         wrong = standby.wrong_with(await pool.use(node_of))
     except psycopg.Error as error:
-        problem = refused(error)
+        problem = translated_refusal(error)
         wrong = problem if isinstance(problem, ConfigurationError) else None
-        standby.note("away", _words(error))
+        standby.note("away", _one_line(error))
     if wrong:
         await pool.close()
         raise ConfigurationError(
-            f"read_uri: {_words(wrong)}; name a streaming standby of the database, or leave it out."
+            f"read_uri: {_one_line(wrong)}; name a streaming standby of the database, or leave it "
+            "out."
         )
     primary.wrote = standby.note_write
     return standby
 
 
-def _words(error: object) -> str:
+def _one_line(error: object) -> str:
     return " ".join(str(error).split()).rstrip(".")

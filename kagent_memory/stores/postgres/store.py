@@ -23,7 +23,7 @@ from ..parts import Store, store_in
 from ..values import OpenOptions
 from .connection import Target, connect
 from .database import Pool, PostgresDatabase
-from .errors import refused
+from .errors import translated_refusal
 from .schema import MIGRATION_SECONDS, look, prepare
 from .standby import open_standby
 
@@ -68,7 +68,7 @@ class PostgresStore(Adapter):
         try:
             return await pool.use(partial(prepare, shards=shards, dry_run=dry_run)) or {}
         except psycopg.Error as error:
-            raise refused(error) from error
+            raise translated_refusal(error) from error
         finally:
             await pool.close()
 
@@ -92,7 +92,7 @@ async def _open(conninfo: str, options: OpenOptions) -> Store:
     except BaseException as error:
         await pool.close()
         if isinstance(error, psycopg.Error):
-            raise refused(error) from error
+            raise translated_refusal(error) from error
         raise
     return store_in(database, options, searches=reads)
 

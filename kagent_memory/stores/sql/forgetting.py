@@ -16,7 +16,7 @@ from .queue import withdraw
 from .receipts import add_receipt
 from .session import Transaction
 from .spaces import erase_vectors
-from .write_queries import lists
+from .write_queries import parallel_lists
 
 ERASED_AT_ONCE = 500
 
@@ -26,7 +26,9 @@ async def forget(session: Transaction, which: Erasure) -> tuple[str, ...]:
     if not which.dry_run:
         await session.touch(1)
     values = {**asdict(which), "ids": known(which.ids)}
-    erased, bare = await _lineage(session, {*await session.ids("chosen_memories", **values)})
+    erased, without_history = await _lineage(
+        session, {*await session.ids("chosen_memories", **values)}
+    )
     facts = {id: whole for id, whole in erased.items() if whole.memory.state != "source"}
     sources = {
         (whole.memory.session_id, key)
@@ -34,7 +36,7 @@ async def forget(session: Transaction, which: Erasure) -> tuple[str, ...]:
         for _, key in tombstones_of(whole)
     }
     if facts:
-        event_lists = lists(sources, "session_ids", "event_ids")
+        event_lists = parallel_lists(sources, "session_ids", "event_ids")
         turns = await session.ids("sources_of", ids=[*facts], **event_lists)
         erased |= await session.wholes(turns)
     erased_ids = tuple(erased)
@@ -47,10 +49,10 @@ async def forget(session: Transaction, which: Erasure) -> tuple[str, ...]:
     withdrawn = await withdraw(session, which.session_id, which.everything, events)
     tombstones |= {("event", event) for event in withdrawn}
     if tombstones:
-        values = lists(sorted(tombstones), "kinds", "keys")
+        values = parallel_lists(sorted(tombstones), "kinds", "keys")
         await session.send("insert_tombstones", **values, at=which.now)
-    for statement in ("end_decisions", "erase_revisions") if bare else ():
-        await session.send(statement, ids=sorted(bare))
+    for statement in ("end_decisions", "erase_revisions") if without_history else ():
+        await session.send(statement, ids=sorted(without_history))
     await erase(session, erased_ids)
     if which.who is not None and (erased_ids or withdrawn):
         await add_receipt(session, "forget", erased_ids, who=which.who, now=which.now)
@@ -70,7 +72,7 @@ async def evict(
 
 
 async def erase(session: Transaction, ids: Sequence[str]) -> None:
-    """Delete memories of a scope and all their dependent rows. The caller holds the scope's
+    """Delete memories of a scope and all rows that depend on them. The caller holds the scope's
     lock.
     """
     ids = sorted(ids)
@@ -138,7 +140,7 @@ async def _lineage(session: Transaction, ids: Set[str]) -> tuple[dict[str, Whole
 
 
 def _holders(whole: Whole, kind: str) -> Set[str]:
-    """Return the ids that ever replaced a memory by decisions of this kind."""
+    """Return the ids of the memories that ever replaced this one by a decision of this kind."""
     return {
         memory.superseded_by
         for revision, memory in with_after(whole.memory, whole.revisions)

@@ -17,7 +17,7 @@ from ...errors import KagentMemoryError
 from ...records import Scope
 from ..index import ENTRY_WEIGHT, Entry, ScopeIndex
 from ..vectors import ROW_BYTES, VectorColumn
-from .index_reads import UNSEEN, SqlIndexReads, Stand
+from .index_reads import UNSEEN, SqlIndexReads, Stamp
 
 LOAD_ROWS = 250
 MAX_PACKED_BYTES = 64 * 2**20
@@ -33,14 +33,14 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Cached:
+class CachedScope:
     """The cached index and vectors of a scope.
 
     Attributes:
         scope: the scope.
         index: its index.
-        stand: the state of the scope that the index reflects.
-        news: the number of memories indexed since the index was last packed.
+        stamp: the stamp of the scope that the index reflects.
+        unpacked_count: the number of memories indexed since the index was last packed.
         vectors: embedding space number → vectors.
         unread: the ids of memories whose vectors are being read; those written meanwhile are
             removed.
@@ -49,8 +49,8 @@ class Cached:
 
     scope: Scope
     index: ScopeIndex = field(default_factory=ScopeIndex)
-    stand: Stand = UNSEEN
-    news: int = 0
+    stamp: Stamp = UNSEEN
+    unpacked_count: int = 0
     vectors: dict[int, VectorColumn] = field(default_factory=dict[int, VectorColumn])
     unread: set[str] = field(default_factory=set[str])
     steady: bool = False
@@ -65,7 +65,7 @@ class Cached:
     def column(self, space_number: int) -> VectorColumn | None:
         """Return the loaded vectors of an embedding space, or None if some were set since then."""
         column = self.vectors.get(space_number)
-        return column if column is not None and column.mark == self.stand.mark else None
+        return column if column is not None and column.mark == self.stamp.mark else None
 
     async def update(
         self,
@@ -94,14 +94,14 @@ class Cached:
         if index is self.index:
             return
         if packed is not None:
-            self.vectors, self.news = {}, 0
+            self.vectors, self.unpacked_count = {}, 0
         changed = {*erased, *(entry.id for entry in entries)}
         self.unread -= changed
         for column in self.vectors.values():
             column.discard(changed)
             column.is_whole &= not entries
         # an erasure deletes the packed index too
-        self.news = len(index.ids) if erased else self.news + len(entries)
+        self.unpacked_count = len(index.ids) if erased else self.unpacked_count + len(entries)
         self.index = index
 
 
@@ -119,11 +119,11 @@ class IndexCache:
     """
 
     def __init__(
-        self, max_bytes: int, keep: Callable[[Scope, Stand, bytes], Awaitable[None]]
+        self, max_bytes: int, keep: Callable[[Scope, Stamp, bytes], Awaitable[None]]
     ) -> None:
         self._max_bytes, self._keep = max_bytes, keep
         # the scope searched last stays even if it alone exceeds the limit
-        self.cached = LRUCache[bytes, Cached](
+        self.cached = LRUCache[bytes, CachedScope](
             2 * max_bytes, lambda cached: min(cached.size, 2 * max_bytes)
         )
         self.packing = set[asyncio.Task[None]]()
@@ -134,13 +134,15 @@ class IndexCache:
         return len(self.cached)
 
     async def close(self) -> None:
-        """Store the indexes with enough news within `PACKING_SECONDS`, and empty the cache."""
+        """Store the indexes with enough unpacked memories, within `PACKING_SECONDS`, and empty the
+        cache.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(PACKING_SECONDS):
                 if self.packing:
                     await asyncio.wait(self.packing)
                 for cached in [*self.cached.values()]:
-                    if cached.news >= MIN_PACKED:
+                    if cached.unpacked_count >= MIN_PACKED:
                         await self._pack(cached)
         await cancel_and_wait(*self._loading, *self.packing)
         self.cached.clear()
@@ -168,55 +170,55 @@ class IndexCache:
 
     # -- searches -------------------------------------------------------------------------------
 
-    def steady(self, scope: Scope) -> Cached | None:
+    def steady(self, scope: Scope) -> CachedScope | None:
         """Return the cached scope if the last check of the store found nothing written,
         else None.
         """
         cached = self.cached.get(scope.id)
         return cached if cached is not None and cached.steady else None
 
-    async def current(self, scope: Scope, reads: SqlIndexReads) -> Cached:
+    async def current(self, scope: Scope, reads: SqlIndexReads) -> CachedScope:
         """Return the scope's index as the store holds it now."""
         if (cached := self.cached.get(scope.id)) is None:
-            self.cached[scope.id] = cached = Cached(scope)
-        since = cached.stand
+            self.cached[scope.id] = cached = CachedScope(scope)
+        since = cached.stamp
         changes = await reads.changes(scope, since) if since is not UNSEEN else None
         async with cached.lock:  # one load serves all waiting searches
-            if since is UNSEEN or cached.stand != since:
-                changes = await reads.changes(scope, cached.stand)
-            cached.steady = changes is not None and changes.stand.is_at(cached.stand)
+            if since is UNSEEN or cached.stamp != since:
+                changes = await reads.changes(scope, cached.stamp)
+            cached.steady = changes is not None and changes.stamp.has_same_memories(cached.stamp)
             telemetry.count(
                 "cache_lookups", cache="text", result="hit" if cached.steady else "miss"
             )
             if changes is None:
                 if self.cached.get(scope.id) is cached:
                     self.drop(scope)
-                return Cached(scope)
+                return CachedScope(scope)
             entries: list[Entry] = []
             for batch in batched(changes.written, LOAD_ROWS):
                 entries += await reads.entries(scope, batch)
             await cached.update(entries, remaining=changes.remaining, packed=changes.packed)
-            cached.stand = changes.stand
+            cached.stamp = changes.stamp
             if not cached.steady:
                 self._weigh(cached)
         return cached
 
-    def _weigh(self, cached: Cached) -> None:
-        """Account for the new size, and start to store an index that has grown, a few at a time."""
+    def _weigh(self, cached: CachedScope) -> None:
+        """Account for the new size; start to store the index if it has grown, a few at a time."""
         if self.cached.get(cached.scope.id) is cached:
             self.cached[cached.scope.id] = cached
-        since = (len(cached.index.ids) - cached.news) // PACKED_SHARE
-        if cached.news >= max(MIN_PACKED, since) and len(self.packing) < PACKING_AT_ONCE:
+        since = (len(cached.index.ids) - cached.unpacked_count) // PACKED_SHARE
+        if cached.unpacked_count >= max(MIN_PACKED, since) and len(self.packing) < PACKING_AT_ONCE:
             _start(self.packing, self._pack(cached))
-            cached.news = 0
+            cached.unpacked_count = 0
 
-    async def _pack(self, cached: Cached) -> None:
-        stand = cached.stand
+    async def _pack(self, cached: CachedScope) -> None:
+        stamp = cached.stamp
         packed = await run_in_thread(LONG, cached.index.packed)
         if len(packed) > MAX_PACKED_BYTES:
             return
         try:
-            await self._keep(cached.scope, stand, packed)
+            await self._keep(cached.scope, stamp, packed)
         except KagentMemoryError as error:
             logger.warning(
                 "A scope's index could not be stored; processes load it memory by memory: %s",
@@ -227,7 +229,7 @@ class IndexCache:
 
     async def vectors(
         self,
-        cached: Cached,
+        cached: CachedScope,
         space_number: int,
         dimensions: int,
         reads: SqlIndexReads,
@@ -271,16 +273,16 @@ class IndexCache:
         return None
 
     async def _filled(
-        self, cached: Cached, space_number: int, dimensions: int, reads: SqlIndexReads
+        self, cached: CachedScope, space_number: int, dimensions: int, reads: SqlIndexReads
     ) -> VectorColumn:
         """Return the vectors of a scope after reading the missing ones in batches.
 
         Their mark is that of the oldest vector read.
         """
         async with cached.vectors_lock:
-            column, index, stand = cached.column(space_number), cached.index, cached.stand
+            column, index, stamp = cached.column(space_number), cached.index, cached.stamp
             if column is None:
-                cached.vectors[space_number] = column = VectorColumn(dimensions, stand.mark)
+                cached.vectors[space_number] = column = VectorColumn(dimensions, stamp.mark)
                 column.reserve(len(index.ids))  # later it grows in the thread of `put`
             missing: Sequence[str] = ()
             if not column.is_whole:  # else another search read it meanwhile
@@ -288,7 +290,7 @@ class IndexCache:
             cached.unread = {*missing}
             try:
                 for batch in batched(missing, max(1, MAX_NUMBERS_AT_ONCE // dimensions)):
-                    page = await reads.vectors(cached.scope, space_number, stand, batch)
+                    page = await reads.vectors(cached.scope, space_number, stamp, batch)
                     await run_in_thread(
                         ENTRY_WEIGHT * len(page.ids), column.put, page.ids, page.vectors
                     )

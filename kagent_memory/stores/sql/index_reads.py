@@ -18,8 +18,8 @@ from ..vectors import Halves, Nearest
 from .session import Database, Part, Row, Transaction, reading
 
 
-class Stand(NamedTuple):
-    """The state of a scope's row, by which an index tells if it is up to date.
+class Stamp(NamedTuple):
+    """Counters in a scope's row, which tell if an index of the scope is up to date.
 
     Attributes:
         salt: the scope's salt; a scope that was erased and created again has a new one, and counts
@@ -34,13 +34,13 @@ class Stand(NamedTuple):
     erased: int
     mark: int
 
-    def is_at(self, other: Stand) -> bool:
-        """Return True if the memories are the same; vectors may differ."""
+    def has_same_memories(self, other: Stamp) -> bool:
+        """Return True if no memory was written or erased in between; vectors may differ."""
         return self[:3] == other[:3]
 
 
-UNSEEN = Stand(b"", 0, 0, 0)
-"""The state of a scope before its first read."""
+UNSEEN = Stamp(b"", 0, 0, 0)
+"""The stamp of a scope before its first read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +48,14 @@ class Changes:
     """The changes of a scope since an index was brought up to date.
 
     Attributes:
-        stand: the state of the scope now.
+        stamp: the stamp of the scope now.
         written: the ids of the memories written since.
         remaining: the ids of all remaining memories if some were erased, else None.
         packed: the last packed index, or b"" for an empty one, to apply `written` to; None: the
             cached index.
     """
 
-    stand: Stand
+    stamp: Stamp
     written: Sequence[str] = ()
     remaining: Sequence[str] | None = None
     packed: bytes | None = None
@@ -65,7 +65,7 @@ class VectorPage(NamedTuple):
     """Some vectors of a scope.
 
     Attributes:
-        mark: the `Stand.mark` of the scope when they were read.
+        mark: the `Stamp.mark` of the scope when they were read.
         ids: the ids of their memories, in order.
         vectors: the numbers of all vectors, in the same order.
     """
@@ -88,11 +88,11 @@ class SqlIndexReads(Part):
         self._may_lag = may_lag
 
     @reading
-    async def changes(self, session: Transaction, scope: Scope, since: Stand) -> Changes | None:
-        """Return the changes since a state, or None if the scope is empty.
+    async def changes(self, session: Transaction, scope: Scope, since: Stamp) -> Changes | None:
+        """Return the changes since a stamp, or None if the scope is empty.
 
         Raises:
-            Behind: this database has not seen that state yet.
+            Behind: this database has not reached that stamp yet.
         """
         rows = await session.rows("scope_changes", **since._asdict())
         self._check_not_older(rows, since)
@@ -104,7 +104,7 @@ class SqlIndexReads(Part):
         packed = session.codec.index(bytes(row["packed"] or b"")) if row["is_new"] else None
         if packed and not ScopeIndex.is_packed(packed):
             packed, written = b"", await session.ids("scope_memories")
-        return Changes(_stand(row), written, None if ids is None else ids_in(ids), packed)
+        return Changes(_stamp(row), written, None if ids is None else ids_in(ids), packed)
 
     @reading
     async def passing(
@@ -128,19 +128,19 @@ class SqlIndexReads(Part):
         scope: Scope,
         ids: Sequence[str],
         *,
-        stand: Stand,
+        stamp: Stamp,
         vectors: bool,
         now: datetime,
     ) -> Mapping[str, Memory]:
         """Return the visible ones of these memories if the scope has not changed.
 
-        One statement checks the state and reads the memories.
+        One statement checks the stamp and reads the memories.
 
         Args:
             session: the transaction.
             scope: the scope.
             ids: the ids of the memories.
-            stand: the state that the scope must have.
+            stamp: the stamp that the scope must have.
             vectors: True to require that its vectors have not changed either.
             now: the time.
 
@@ -148,7 +148,7 @@ class SqlIndexReads(Part):
             Stale: the scope has changed.
         """
         ids = known(ids)
-        values = {**stand._asdict(), "mark": stand.mark if vectors else None}
+        values = {**stamp._asdict(), "mark": stamp.mark if vectors else None}
         rows = await session.rows("unchanged_memories", ids=ids, now=now, **values)
         if not rows:
             raise Stale
@@ -161,19 +161,19 @@ class SqlIndexReads(Part):
         session: Transaction,
         scope: Scope,
         space_number: int,
-        stand: Stand,
+        stamp: Stamp,
         ids: Sequence[str],
     ) -> VectorPage:
         """Return the vectors of these memories of a scope.
 
         Raises:
-            Behind: this database has not seen the state `stand` yet.
+            Behind: this database has not reached this stamp yet.
             InvalidInput: there is no such embedding space.
         """
         rows = await session.rows("vectors_of", space=space_number, ids=ids)
-        self._check_not_older(rows, stand)
+        self._check_not_older(rows, stamp)
         if not rows:  # the scope was erased meanwhile
-            return VectorPage(stand.mark, (), np.empty(0, np.float16))
+            return VectorPage(stamp.mark, (), np.empty(0, np.float16))
         [row] = rows
         numbers = np.frombuffer(row["sent"] or b"", session.session.half)
         return VectorPage(row["mark"], ids_in(row["ids"] or ""), numbers)
@@ -208,7 +208,7 @@ class SqlIndexReads(Part):
             answers[row["number"] - 1] = Nearest(near[near >= 0], cosines[near >= 0])
         return answers
 
-    def _check_not_older(self, rows: Sequence[Row], since: Stand) -> None:
+    def _check_not_older(self, rows: Sequence[Row], since: Stamp) -> None:
         """Check that an answer is not older than the one before.
 
         Raises:
@@ -221,5 +221,5 @@ class SqlIndexReads(Part):
                 raise Behind
 
 
-def _stand(row: Row) -> Stand:
-    return Stand(bytes(row["salt"]), row["version"], row["erased"], row["mark"])
+def _stamp(row: Row) -> Stamp:
+    return Stamp(bytes(row["salt"]), row["version"], row["erased"], row["mark"])

@@ -1,4 +1,4 @@
-"""The memories of one database: every verb a transaction, its script shared by all dialects."""
+"""The memories of one database. Every verb is a transaction, and all dialects share its script."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from ..values import (
 from ..view import View
 from . import forgetting, maintenance, write_queries
 from .index_cache import IndexCache
-from .index_reads import UNSEEN, SqlIndexReads, Stand
+from .index_reads import UNSEEN, SqlIndexReads, Stamp
 from .row_codec import MEMORIES, Row, to_scope
 from .scope_view import ScopeView
 from .session import Database, Part, Transaction, reading, run, writing
@@ -68,32 +68,32 @@ class SqlMemoryStore(Part, MemoryStore):
         self.spaces = SqlEmbeddingSpaces(database)
         self.indexes = IndexCache(cache_mb * 2**20, self.keep_index)
         self.index_reads = SqlIndexReads(database)
-        self._searched = self if searches is None else copy.copy(self)
+        self._reader = self if searches is None else copy.copy(self)
         if searches is not None:
-            self._searched.reads = searches
-            self._searched.index_reads = SqlIndexReads(searches, may_lag=True)
+            self._reader.reads = searches
+            self._reader.index_reads = SqlIndexReads(searches, may_lag=True)
 
     @property
     @override
     def trouble(self) -> str | None:
-        return self._searched.reads.trouble
+        return self._reader.reads.trouble
 
     @override
     async def close(self) -> None:
         await self.indexes.close()
-        await self._searched.reads.close()
+        await self._reader.reads.close()
         await self.database.close()
 
     @writing
     async def keep_index(
-        self, session: Transaction, scope: Scope, stand: Stand, packed: bytes
+        self, session: Transaction, scope: Scope, stamp: Stamp, packed: bytes
     ) -> None:
         """Store a scope's packed index, unless something was erased since or a newer one is
         stored.
         """
-        if await session.rows("hold_index", salt=stand.salt, erased=stand.erased):
+        if await session.rows("hold_index", salt=stamp.salt, erased=stamp.erased):
             sealed = session.codec.sealed_index(packed)
-            await session.send("put_index", version=stand.version, packed=sealed)
+            await session.send("put_index", version=stamp.version, packed=sealed)
 
     # -- one scope: writing ---------------------------------------------------------------------
 
@@ -173,7 +173,7 @@ class SqlMemoryStore(Part, MemoryStore):
     @property
     @override
     def reader(self) -> MemoryStore:
-        return self._searched
+        return self._reader
 
     @override
     async def view(
@@ -281,7 +281,7 @@ class SqlMemoryStore(Part, MemoryStore):
     async def forget_tenant(
         self, tenant: str, *, limit: int, who: str | None = None, now: datetime
     ) -> ForgottenTenant:
-        tokens, rows = await self._leave(tenant)
+        tokens, rows = await self._revoke_tokens(tenant)
         erased, remaining = ForgottenTenant(tokens=tokens, done=not rows), max(limit, 1)
         for scope in map(to_scope, rows):
             at_most = min(remaining, forgetting.ERASED_AT_ONCE)
@@ -297,8 +297,8 @@ class SqlMemoryStore(Part, MemoryStore):
         return erased
 
     @writing
-    async def _leave(self, session: Transaction, tenant: str) -> tuple[int, Sequence[Row]]:
-        """Revoke a tenant's tokens; return their number and some scopes that are not empty yet."""
+    async def _revoke_tokens(self, session: Transaction, tenant: str) -> tuple[int, Sequence[Row]]:
+        """Revoke a tenant's tokens; return their number, and some of its remaining scopes."""
         tokens = await session.rows("drop_tokens", tenant=tenant)
         limit = maintenance.SCOPES_AT_ONCE
         return len(tokens), await session.rows("tenant_scopes", tenant=tenant, limit=limit)
@@ -355,8 +355,8 @@ def _statement(query: MemoryQuery) -> str:
         return "in_slots"
     if query.lacking is not None:
         return "unembedded"
-    is_brief = query.filter.superseded == "short_term" and query.order == "newest"
-    return "list_short_term" if is_brief else f"list_{query.order}"
+    is_short_term = query.filter.superseded == "short_term" and query.order == "newest"
+    return "list_short_term" if is_short_term else f"list_{query.order}"
 
 
 async def _prepared(batch: Batch, dimensions: int | None) -> Batch:

@@ -13,7 +13,7 @@ from ..codec import bounded
 from ..spaces import checked_vector
 from ..values import EARLIEST
 from ..view import Nearest, Stale, View
-from .index_cache import Cached
+from .index_cache import CachedScope
 
 if TYPE_CHECKING:
     from .memories import SqlMemoryStore
@@ -34,7 +34,7 @@ class ScopeView(View):
     def __init__(
         self,
         store: SqlMemoryStore,
-        cached: Cached,
+        cached: CachedScope,
         matching: Sequence[str] | None,
         *,
         filter: Filter,
@@ -46,8 +46,8 @@ class ScopeView(View):
             store, cached.scope, cached.index, matching, superseded=superseded, now=now
         )
         self._store, self._reads, self._cached = store, store.index_reads, cached
-        self._trusted = cached.stand if trusted else None
-        self._searched_vectors = False  # before the index was checked
+        self._trusted = cached.stamp if trusted else None
+        self._searched_vectors = False  # True once vectors were searched by an unchecked index
 
     @override
     async def nearest_rows(
@@ -73,10 +73,10 @@ class ScopeView(View):
         if self._trusted is None or hidden:
             now = EARLIEST if hidden else self._now
             return await self.source.get(self.scope, ids, now=now, superseded=hidden)
-        stand, self._trusted = self._trusted, None
+        stamp, self._trusted = self._trusted, None
         try:
             return await self._reads.unchanged(
-                self.scope, ids, stand=stand, vectors=self._searched_vectors, now=self._now
+                self.scope, ids, stamp=stamp, vectors=self._searched_vectors, now=self._now
             )
         except Stale:
             self._store.indexes.unsettle(self.scope)

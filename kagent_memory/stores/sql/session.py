@@ -1,4 +1,6 @@
-"""Sessions of transaction scripts, which run named statements with bound values and nothing else.
+"""Run transaction scripts: functions that run named statements with bound values and nothing else.
+
+A session here is one of a database; sessions of agents appear as `session_id`.
 
 Scripts are shared by all dialects. An adapter supplies a `Session` for one transaction and encodes
 the values (lists, times, JSON) for its driver; scripts run their statements through a

@@ -76,8 +76,8 @@ async def _read(session: Transaction, batch: Batch, salt: bytes) -> Mapping[str,
         "stored_memories": {"ids": known(named - added)},
         "met_memories": {"ids": known(added), "hashes": session.codec.hashes([*matched])},
         "next_positions": {"session_ids": [id for id in sessions if id is not None]},
-        "taken_pairs": lists(batch.taken, "session_ids", "event_ids"),
-        "tombstoned": lists(stones, "kinds", "keys"),
+        "taken_pairs": parallel_lists(batch.taken, "session_ids", "event_ids"),
+        "tombstoned": parallel_lists(stones, "kinds", "keys"),
         "written_spaces": {"number": batch.space_number if batch.vectors else None},
     }
     needed = [(query, values) for query, values in queries.items() if any(values.values())]
@@ -91,7 +91,7 @@ async def _read(session: Transaction, batch: Batch, salt: bytes) -> Mapping[str,
     return read
 
 
-def lists(pairs: Iterable[tuple[str | None, str]], *names: str) -> dict[str, Any]:
+def parallel_lists(pairs: Iterable[tuple[str | None, str]], *names: str) -> dict[str, Any]:
     """Return pairs as parallel lists, by the parameter names of a statement."""
     distinct = list(dict.fromkeys(pairs))
     return {name: [pair[place] for pair in distinct] for place, name in enumerate(names)}
@@ -106,7 +106,9 @@ async def _note_work(session: Transaction, batch: Batch, now: datetime) -> None:
         if not is_id(id) or not await session.rows("end_job", id=id, fence=fence):
             raise Conflict(f"The job {id} is no longer held with the fence {fence}.")
     for statement in ("reopen_sessions", "insert_taken") if batch.taken else ():
-        await session.send(statement, **lists(batch.taken, "session_ids", "event_ids"), at=now)
+        await session.send(
+            statement, **parallel_lists(batch.taken, "session_ids", "event_ids"), at=now
+        )
 
 
 async def _put_vectors(
@@ -212,7 +214,9 @@ async def _outcomes(
     # not short-term memories of one session
     equal = {texts.identity(memory) for memory in matches if memory.state == "active"}
     stones = [tombstones_of(whole, salt) for whole in memories]
-    rows = await session.rows("tombstoned", **lists(set[Stone]().union(*stones), "kinds", "keys"))
+    rows = await session.rows(
+        "tombstoned", **parallel_lists(set[Stone]().union(*stones), "kinds", "keys")
+    )
     blocked = {(row["kind"], row["key"]) for row in rows}
     outcomes: list[Restored] = []
     for id, keys in zip(ids, stones, strict=True):

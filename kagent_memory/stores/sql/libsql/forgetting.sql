@@ -188,7 +188,7 @@ DELETE FROM ingest_job WHERE scope_id = :scope_id AND id IN (SELECT value FROM j
 UPDATE ingest_job SET payload = :payload, sealed = :sealed WHERE scope_id = :scope_id AND id = :id
 
 -- name: mark_erased
--- An index of this scope in memory then compares the ids that remain.
+-- Makes every cached index of the scope compare its ids with those that remain.
 UPDATE scope SET erased = version WHERE scope_id = :scope_id
 
 -- name: unlink_memories
@@ -235,7 +235,7 @@ DELETE FROM memory_vector_{space}
 WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
 
 -- name: tenant_scopes
--- Some scopes of a tenant that are not empty, be it only for tombstones. One index holds short
+-- Some remaining scopes of a tenant, also those with nothing but tombstones. One index holds short
 -- names, the other long ones.
 SELECT * FROM (
     SELECT tenant, user_id, app FROM scope

@@ -21,7 +21,7 @@ LIMIT :limit
 UPDATE scope SET version = version + :step WHERE scope_id = :scope_id
 
 -- name: extend_memories
--- Each by its own time to live, to the microsecond.
+-- Extend each memory by its own time to live, to the microsecond.
 UPDATE memory SET
     expires_at = CASE
         WHEN ttl_days > 0
@@ -160,12 +160,12 @@ UPDATE embedder SET state = 'current' WHERE number = :number AND state IN ('fill
 RETURNING number
 
 -- name: retire_embedding_spaces
--- All that the given one replaces. Vectors brought by callers are never replaced.
+-- Retire all spaces that the given one replaces. Vectors of callers are never replaced.
 UPDATE embedder SET state = 'retired'
 WHERE number <> :number AND state IN ('filling', 'current') AND substr(name, 1, 9) <> 'external-'
 
 -- name: mark_dropped
--- The name is free for another embedder. The number is not: processes know cached vectors by it.
+-- Free the name for another embedder, but not the number, by which processes know cached vectors.
 UPDATE embedder SET state = 'dropped', name = name || ' (dropped ' || number || ')'
 WHERE number = :number
 

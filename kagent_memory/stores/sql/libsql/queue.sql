@@ -136,7 +136,7 @@ ORDER BY j.created_at DESC, j.id DESC
 LIMIT 1
 
 -- name: pending_jobs
--- Accepted work that is not done; timers do not count before their time.
+-- Accepted work that is not finished. Timers count once they are due.
 SELECT count(*) AS count, min(created_at) AS oldest_at FROM ingest_job
 WHERE state <> 'dead'
     AND (

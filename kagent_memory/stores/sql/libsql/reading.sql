@@ -63,7 +63,7 @@ WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
     AND (pinned OR expires_at IS NULL OR expires_at > :now)
 
 -- name: stored_memories
--- In any state, expired or not.
+-- These memories, in any state, expired or not.
 SELECT *
 FROM remembered
 WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
@@ -175,7 +175,7 @@ ORDER BY m.created_at, m.id
 LIMIT :limit
 
 -- name: scope_changes
--- A scope's row with the changes since a state: the ids, 36 characters each and concatenated, of
+-- A scope's row with the changes since a stamp: the ids, 36 characters each and concatenated, of
 -- memories written since, and of all that remain if some were erased. For a process that is new to
 -- the scope also its packed index, and the changes since that was packed. Ids are read only if
 -- there are any.

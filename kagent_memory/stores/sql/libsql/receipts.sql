@@ -14,7 +14,7 @@ FROM receipt_chain
 WHERE scope_id = unhex(:chain)
 
 -- name: chains
--- Also those of tenants with nothing but receipts left.
+-- All chains, also of tenants that have nothing but receipts left.
 SELECT DISTINCT lower(hex(scope_id)) AS chain FROM (
     SELECT scope_id FROM receipt_chain UNION SELECT scope_id FROM receipt
 ) ORDER BY 1

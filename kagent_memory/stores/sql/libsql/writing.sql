@@ -10,7 +10,7 @@ RETURNING version, salt
 SELECT scope_id FROM scope WHERE scope_id = :scope_id AND salt = :salt AND erased = :erased
 
 -- name: put_index
--- Unless a newer one is stored.
+-- Keeps a newer index that is stored already.
 INSERT INTO scope_index (scope_id, version, packed) VALUES (:scope_id, :version, :packed)
 ON CONFLICT (scope_id) DO UPDATE SET version = excluded.version, packed = excluded.packed
 WHERE scope_index.version <= excluded.version
@@ -94,7 +94,7 @@ UPDATE memory SET
 WHERE scope_id = :scope_id AND id = :id
 
 -- name: mark_vectors
--- Vectors are set for memories that do not change.
+-- Count new vectors of memories that do not change otherwise.
 UPDATE scope SET vectors_set = vectors_set + 1 WHERE scope_id = :scope_id
 
 -- name: put_vector

@@ -182,7 +182,7 @@ UPDATE ingest_job SET payload = %(payload)s, sealed = %(sealed)s::bytea
 WHERE scope_id = %(scope_id)s AND id = %(id)s
 
 -- name: mark_erased
--- An index of this scope in memory then compares the ids that remain.
+-- Makes every cached index of the scope compare its ids with those that remain.
 UPDATE scope SET erased = version WHERE scope_id = %(scope_id)s
 
 -- name: unlink_memories
@@ -244,7 +244,7 @@ DELETE FROM memory_revision WHERE scope_id = %(scope_id)s AND memory_id = ANY(%(
 DELETE FROM memory_vector_{space} WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
 
 -- name: tenant_scopes
--- Some scopes of a tenant that are not empty, be it only for tombstones. One index holds short
+-- Some remaining scopes of a tenant, also those with nothing but tombstones. One index holds short
 -- names, the other long ones.
 SELECT * FROM (
     SELECT tenant, user_id, app FROM scope

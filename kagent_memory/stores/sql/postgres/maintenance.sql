@@ -23,7 +23,7 @@ LIMIT %(limit)s
 UPDATE scope SET version = version + %(step)s WHERE scope_id = %(scope_id)s
 
 -- name: extend_memories
--- Each by its own time to live. The arithmetic is without time zone, since Citus accepts only
+-- Extend each memory by its own time to live. The arithmetic is without time zone, since Citus accepts only
 -- immutable expressions here.
 UPDATE memory AS t SET
     expires_at = CASE
@@ -182,7 +182,7 @@ UPDATE embedder SET state = 'retired'
 WHERE number <> %(number)s AND state IN ('filling', 'current') AND substr(name, 1, 9) <> 'external-'
 
 -- name: mark_dropped
--- The name is free for another embedder. The number is not: processes know cached vectors by it.
+-- Free the name for another embedder, but not the number, by which processes know cached vectors.
 UPDATE embedder SET state = 'dropped', name = name || ' (dropped ' || number || ')'
 WHERE number = %(number)s
 

@@ -38,7 +38,7 @@
 )
 
 -- fragment: wanted_memories
--- Each by its own id: a planner that takes a scope for a handful of rows would read all of it. The
+-- Look up each memory by its id: a planner that expects few rows would read the whole scope. The
 -- number of ids is hidden from the planner, which would otherwise plan anew for every number; that
 -- takes longer than reading the rows.
 unnest((SELECT %(ids)s::uuid[])) AS wanted (id)
@@ -54,7 +54,7 @@ WHERE (m.state IN ('active', 'source') OR %(superseded)s)
     AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
 
 -- name: stored_memories
--- In any state, expired or not.
+-- These memories, in any state, expired or not.
 SELECT m.* FROM {wanted_memories} ORDER BY m.id
 
 -- name: met_memories
@@ -136,7 +136,7 @@ ORDER BY created_at, id
 LIMIT %(limit)s
 
 -- fragment: older
--- Than the last memory of the page before, if any.
+-- True for a memory older than the last one of the previous page, if there is such a page.
 (m.created_at, m.id) < (
         coalesce(%(after_key)s::timestamptz, 'infinity'),
         coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
@@ -180,7 +180,7 @@ ORDER BY m.created_at, m.id
 LIMIT %(limit)s
 
 -- name: scope_changes
--- A scope's row with the changes since a state: the ids, 36 characters each and concatenated, of
+-- A scope's row with the changes since a stamp: the ids, 36 characters each and concatenated, of
 -- memories written since, and of all that remain if some were erased. For a process that is new to
 -- the scope also its packed index, and the changes since that was packed. Ids are read only if
 -- there are any, from the index of the key alone.

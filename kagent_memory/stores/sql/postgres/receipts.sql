@@ -14,7 +14,7 @@ FROM receipt_chain
 WHERE scope_id = %(chain)s::uuid
 
 -- name: chains
--- Also those of tenants with nothing but receipts left.
+-- All chains, also of tenants that have nothing but receipts left.
 SELECT replace(c.scope_id::text, '-', '') AS chain FROM (
     SELECT scope_id FROM receipt_chain UNION SELECT scope_id FROM receipt
 ) AS c ORDER BY 1

@@ -5,7 +5,7 @@
 SELECT set_config('kagent.scope', %(scope)s, true), set_config('role', 'kagent_memory_app', true)
 
 -- name: act_for_all
--- The same for work across scopes.
+-- Until the end of the transaction, act as a role that sees the rows of all scopes.
 SELECT set_config('role', 'kagent_memory_maintenance', true)
 
 -- name: guarded
@@ -134,8 +134,8 @@ BEGIN
 END $$
 
 -- name: unguard_tables
--- For a migration, within its transaction: the owner sees the rows to change. They are guarded
--- again before its end.
+-- Let the owner see the rows that a migration changes. Its transaction guards them again before it
+-- ends.
 DO $$
 DECLARE
     part record;

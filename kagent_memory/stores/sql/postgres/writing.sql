@@ -99,7 +99,7 @@ UPDATE memory SET
 WHERE scope_id = %(scope_id)s AND id = %(id)s
 
 -- name: mark_vectors
--- For vectors of memories that do not change otherwise.
+-- Count new vectors of memories that do not change otherwise.
 UPDATE scope SET vectors_set = vectors_set + 1 WHERE scope_id = %(scope_id)s
 
 -- name: put_vector
