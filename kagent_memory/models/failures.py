@@ -32,6 +32,10 @@ _UNREACHABLE_NAMES = frozenset(
 _TOO_LONG = re.compile(
     r"context (length|size|window)|too (long|large)|maximum .{0,40}(length|tokens)", re.IGNORECASE
 )
+_NO_KEY = re.compile(
+    r"(missing|no) .{0,20}(api key|credentials|key inputs)|your default credentials were not found",
+    re.IGNORECASE,
+)
 
 
 def transient(error: BaseException) -> bool:
@@ -99,17 +103,15 @@ def failure(error: Exception, label: str, *, quotes: bool = True) -> KagentMemor
 
     if isinstance(error, TimeoutError):
         return ModelUnavailable(f"{label} did not answer in time.")
-    text, status = str(error)[:MAX_READ_CHARS], status_of(error)
-    is_quoted = quotes and (
-        status in _QUOTABLE_STATUS or any(isinstance(cause, OSError) for cause in causes(error))
-    )
-    reason = (
-        " ".join(redact(text).split())[:MAX_REASON_CHARS]
-        if is_quoted
-        else f"HTTP {status}"
-        if status
-        else ""
-    )
+    status, chain = status_of(error), causes(error)
+    if quotes and (
+        status in _QUOTABLE_STATUS or any(isinstance(cause, OSError) for cause in chain)
+    ):
+        reason = " ".join(redact(str(error)[:MAX_READ_CHARS]).split())[:MAX_REASON_CHARS]
+    elif status_of(chain[-1]) is None and _NO_KEY.match(str(chain[-1])):  # nothing was sent
+        reason = "no API key or credentials are set"
+    else:
+        reason = f"HTTP {status}" if status else ""
     ours = ModelUnavailable if transient(error) else ModelError
     kind = type(error) if isinstance(error, KagentMemoryError) else ours
     return kind(f"{label} failed ({kinds(error)})" + (f": {reason}" if reason else "."))

@@ -37,6 +37,7 @@ class Adapter(ABC):
             ConfigurationError: the URI, password, extension or file permissions prevent it.
             StoreError: the database cannot be reached.
         """
+        raise NotImplementedError(f"{cls.__name__} has no classmethod `open`.")
 
     @classmethod
     async def exists(cls, uri: str, *, schema: str = "kagent_memory") -> bool:

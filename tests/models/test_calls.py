@@ -75,7 +75,9 @@ def test_what_a_failure_may_quote_is_not_told(status: int | None):
 
 
 def test_a_provider_s_words_about_the_account_are_told():
-    """A provider's message about the account is shown as one short line without secrets."""
+    """A provider's message about the account is shown as one short line without secrets; a
+    missing key is named without quoting anything.
+    """
     words = (
         "Incorrect API key:\nsk-proj-" + "a1B2" * 12 + " at https://u:pass@host/v1 " + "x" * 5000
     )
@@ -84,6 +86,8 @@ def test_a_provider_s_words_about_the_account_are_told():
     assert ":pass@" not in message
     assert message.startswith("any failed (Refused): Incorrect API key: ")
     assert len(message) < MAX_REASON_CHARS + 60
+    unset = ValueError("Missing Gemini API key. Ada lives in Oslo.")
+    assert str(failure(unset, "any")).endswith(": no API key or credentials are set")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from kagent_memory.errors import ConfigurationError
 from kagent_memory.retrieval.question import Question
 from kagent_memory.retrieval.search import Search
 from kagent_memory.retrieval.views import past_views
-from kagent_memory.stores import EmbeddingSpaces, MemoryStore, Store, open_with
+from kagent_memory.stores import Adapter, EmbeddingSpaces, MemoryStore, Store, open_with
 from kagent_memory.testing import StoreContract
 from kagent_memory.testing.fixtures import DAY, NOW, ScopedStore, a_memory, a_scope, vector
 
@@ -36,8 +36,10 @@ class TestDictStore(StoreContract):
         return await open_with(sample().DictAdapter, "dict://")
 
 
-async def test_keys_are_refused_where_nothing_is_encrypted():
-    """A store without encryption cannot be opened with keys."""
+async def test_what_an_adapter_lacks_is_named():
+    """A store without encryption takes no keys, and an adapter without `open` opens nothing."""
+    with pytest.raises(NotImplementedError, match="`open`"):
+        await open_with(Adapter, "dict://")
     with pytest.raises(ConfigurationError, match="does not encrypt"):
         await open_with(sample().DictAdapter, "dict://", encryption_keys="id:" + "A" * 43)
 
