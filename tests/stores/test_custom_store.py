@@ -4,11 +4,11 @@ file.
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 
+import custom_store
 import pytest
+from custom_store import DictAdapter
 
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.retrieval.question import Question
@@ -18,22 +18,10 @@ from kagent_memory.stores import Adapter, EmbeddingSpaces, MemoryStore, Store, o
 from kagent_memory.testing import StoreContract
 from kagent_memory.testing.fixtures import DAY, NOW, ScopedStore, a_memory, a_scope, vector
 
-SAMPLE = Path(__file__).parents[2] / "samples" / "custom_store.py"
-
-
-def sample():
-    if "custom_store" not in sys.modules:
-        spec = importlib.util.spec_from_file_location("custom_store", SAMPLE)
-        assert spec is not None
-        assert spec.loader is not None
-        module = sys.modules["custom_store"] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules["custom_store"]
-
 
 class TestDictStore(StoreContract):
     async def open_store(self) -> Store:
-        return await open_with(sample().DictAdapter, "dict://")
+        return await open_with(DictAdapter, "dict://")
 
 
 async def test_what_an_adapter_lacks_is_named():
@@ -41,14 +29,14 @@ async def test_what_an_adapter_lacks_is_named():
     with pytest.raises(NotImplementedError, match="`open`"):
         await open_with(Adapter, "dict://")
     with pytest.raises(ConfigurationError, match="does not encrypt"):
-        await open_with(sample().DictAdapter, "dict://", encryption_keys="id:" + "A" * 43)
+        await open_with(DictAdapter, "dict://", encryption_keys="id:" + "A" * 43)
 
 
 async def test_the_past_of_any_store_is_searched_by_vectors():
     """A view of the past searches former texts by vectors, even if the store has no such view of
     its own.
     """
-    store, scope = await open_with(sample().DictAdapter, "dict://"), a_scope()
+    store, scope = await open_with(DictAdapter, "dict://"), a_scope()
     home = ScopedStore(store, scope)
     later, space = home.at(NOW + DAY), await home.space()
     then = await home.write("then 0", "then 1", "then 2")
@@ -69,4 +57,4 @@ def test_a_store_of_memories_needs_few_methods():
     """A store needs at most fifteen methods, including its spaces, and 200 lines."""
     required = MemoryStore.__abstractmethods__ | EmbeddingSpaces.__abstractmethods__
     assert len(required) <= 15
-    assert len(SAMPLE.read_text("utf-8").splitlines()) <= 200
+    assert len(Path(custom_store.__file__).read_text("utf-8").splitlines()) <= 200
