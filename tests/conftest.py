@@ -82,7 +82,7 @@ _SLOW = tuple(
     f"tests/{name}"
     for name in (
         *("acceptance/", "cli/"),
-        *("server/test_browser", "server/test_mcp", "stores/test_postgres_network"),
+        *("server/test_browser", "server/test_mcp_tools", "stores/test_postgres_network"),
         *("test_d", "test_mixed_load", "test_package"),
     )
 )
