@@ -27,7 +27,7 @@ CANDIDATES = 100  # memories that a message is compared with
 _CLAUSE_END = re.compile(r"[,;:—–!](?=\s)|[，；、！]|\s-\s")
 # the label that a recalled memory is shown with
 _LABEL = re.compile(r"\[[^\[\]\n]{0,20}\d{4}-\d\d-\d\d[^\[\]\n]{0,80}\]")
-_FIRST_UNSPACED = "\u0e00"  # Thai, and Chinese, Japanese and Korean behind it
+_FIRST_UNSPACED = "\u0e00"  # Thai; Chinese, Japanese and Korean come after it
 _IDLE_PHRASES = re.compile(  # of scripts without spaces, the longest first
     "|".join(
         sorted(
@@ -97,24 +97,29 @@ def unmasked(message: Message, statements: Statements) -> str:
 
 
 class Statements:
-    """An index of known sentences by their content words.
+    """An index of known sentences by their content words, to find out if a sentence echoes them.
 
-    A sentence is compared with a bounded number of them, so that the work is linear.
+    It compares a sentence with a bounded number of them, so that the work is linear.
     """
 
     def __init__(self) -> None:
-        self._beside = defaultdict[frozenset[str], set[str]](set)
+        self._annotations = defaultdict[frozenset[str], set[str]](set)
         self._days = set[str]()
         self._by_term = defaultdict[str, list[frozenset[str]]](list)
 
     def add(self, text: str, annotation: str = "") -> None:
-        """Add the sentences of a text, and words that an echo may add to them, such as days."""
+        """Add the sentences of a text.
+
+        Args:
+            text: the text.
+            annotation: words that an echo may add to them, such as days.
+        """
         named = {_key(term) for term in tokens(annotation)}
         self._days |= named
         for terms, _ in map(_sentence, sentences_of(text)):
-            for term in terms if terms not in self._beside else ():
+            for term in terms if terms not in self._annotations else ():
                 self._by_term[term].append(terms)
-            self._beside[terms] |= named
+            self._annotations[terms] |= named
 
     def add_memory(self, memory: Memory) -> None:
         """Add a memory. A turn of an agent is ignored: the same words said twice are two turns."""
@@ -122,7 +127,7 @@ class Statements:
             self.add(memory.content, _days(memory))
 
     def hold(self, piece: str) -> bool:
-        """Return True for a sentence that is an echo.
+        """Return True if a sentence is an echo of known ones.
 
         In scripts without spaces terms are parts of words, and one in four may differ.
         """
@@ -140,13 +145,13 @@ class Statements:
         terms, apart = _sentence(piece)
         parts = {term for term in terms if term >= _FIRST_UNSPACED}
         # "You like tea." echoes only a sentence that says no more; a bare word such as "Dr." none
-        is_bare = len(terms) == 1 and (terms not in self._beside or len(piece.split()) == 1)
+        is_bare = len(terms) == 1 and (terms not in self._annotations or len(piece.split()) == 1)
         claim = terms - (apart & self._by_term.keys()) or terms  # without the addressee's name
         max_foreign = len(terms & self._days) + len(parts) // 4  # words of no source, at most
         if is_bare or not (sources := self._repeated(claim, max_foreign)):
             return False
         source_terms = frozenset[str]().union(
-            *sources, *(self._beside[source] for source in sources)
+            *sources, *(self._annotations[source] for source in sources)
         )
         additions = claim - source_terms
         denies_alike = (_DENIAL in terms) == (_DENIAL in source_terms)
@@ -181,10 +186,10 @@ def _word(chunk: str, is_plain: bool) -> tuple[str, ...]:
     clause, or in small letters.
     """
     may_be_name = not is_plain and chunk.strip(EDGES)[:1].isupper()
-    idle = _telling() if may_be_name else _idle()
+    ignored = _courtesy_words() if may_be_name else _addable_words()
     terms = tokens(chunk)  # as in a search: punctuation at its edges is no part of a term
     denial = () if denying_terms().isdisjoint(terms) else (_DENIAL,)
-    return (*denial, *(_key(term) for term in terms if term not in idle))
+    return (*denial, *(_key(term) for term in terms if term not in ignored))
 
 
 @lru_cache(maxsize=1 << 13)
@@ -223,17 +228,17 @@ def _key(term: str) -> str:
 
 
 @cache
-def _telling() -> frozenset[str]:
+def _courtesy_words() -> frozenset[str]:
     """Return English stop words, and the words of telling, courtesy and denial in any language."""
     idle = table("echo_words")["idle"].split()
     return STOP_WORDS.union(denying_terms(), idle, (term for word in idle for term in tokens(word)))
 
 
 @cache
-def _idle() -> frozenset[str]:
-    """Return the words that an echo may add: `_telling` and function words of all languages."""
+def _addable_words() -> frozenset[str]:
+    """Return the words that an echo may add: courtesy words, and all languages' function words."""
     words = all_words("function_words")
-    return _telling().union(words, (term for word in words for term in tokens(word)))
+    return _courtesy_words().union(words, (term for word in words for term in tokens(word)))
 
 
 def _without_lines(text: str, block: str) -> str:

@@ -46,7 +46,7 @@ async def decide(new: Sequence[Memory], near: Near, llm: Llm | None) -> dict[int
     decisions: dict[int, Decision] = {}
     if llm is None:
         return decisions
-    texts, offered = await run_in_thread(LONG, _shown, new, near)
+    texts, offered = await run_in_thread(LONG, _prompt_lines, new, near)
     for batch in batches(texts, lambda name: len(texts[name])):
         facts = "\n".join(texts[name] for name in batch)
         request = filled(prompt("consolidate_facts"), facts=facts)
@@ -63,17 +63,17 @@ async def decide(new: Sequence[Memory], near: Near, llm: Llm | None) -> dict[int
     return decisions
 
 
-def _shown(
+def _prompt_lines(
     new: Sequence[Memory], near: Near
 ) -> tuple[Mapping[str, str], Mapping[tuple[str, str], Memory]]:
-    """Return the lines of undecided facts by their names, and the memories in them by the names of
-    fact and memory.
+    """Return the prompt's lines on each undecided fact, by its name, and the memories in them, by
+    the names of fact and memory.
     """
     texts: dict[str, str] = {}
     offered: dict[tuple[str, str], Memory] = {}
     for number, fact in enumerate(new):
         name, lines = f"F{number + 1}", ""
-        for memory in _open(fact, near.get(number, ())):
+        for memory in _candidates(fact, near.get(number, ())):
             # counted through all facts: names are unique in a prompt
             other = f"M{len(offered) + 1}"
             offered[name, other] = memory
@@ -87,7 +87,7 @@ def _stands_alone(memory: Memory) -> bool:
     return memory.state not in _ALIVE or memory.verbatim or memory.is_summary
 
 
-def _open(fact: Memory, near: Sequence[tuple[Memory, float]]) -> list[Memory]:
+def _candidates(fact: Memory, near: Sequence[tuple[Memory, float]]) -> list[Memory]:
     """Return the memories that a model compares a fact with; none if one has the same words."""
     same = identity_of(fact)
     if _stands_alone(fact) or any(identity_of(memory) == same for memory, _ in near):
@@ -141,7 +141,7 @@ class Plan:
     def __post_init__(self) -> None:
         self._added: set[str] = set()
         self._holders: dict[bytes | str, str] = {}
-        self._about: tuple[tuple[str, ...], str, str | None] = (), "", None
+        self._decision: tuple[tuple[str, ...], str, str | None] = (), "", None
 
     def take(self, new: Sequence[Memory], near: Near, decided: Mapping[int, Decision]) -> None:
         """Add the changes of the facts, in the order in which they were said.
@@ -178,7 +178,7 @@ class Plan:
         action = decision.action if decision and memory else "SUPERSEDE"
         text = (decision and decision.text) or ""
         if memory is None and slot:
-            # memories that the model saw and left alone stay
+            # a stored memory that the model saw and did not choose stays
             values = (row for row in open if decision is None or row.id in own)
             memory = next((row for row in values if slot_of(row) == slot), None)
         if memory is None:
@@ -301,15 +301,15 @@ class Plan:
 
     def begin(self, fact: Memory, why: str = "") -> None:
         """Begin a decision about a fact; its changes share a reason and, if it has one, a group."""
-        self._about = fact.event_ids, why, new_id(self.now) if why else None
+        self._decision = fact.event_ids, why, new_id(self.now) if why else None
 
     def put(self, kind: ChangeKind, memory: Memory) -> None:
-        """Record the new state of a row, one revision further unless it is added."""
+        """Add the change that gives a row this state, as its next revision unless it is added."""
         if kind == "add":
             self._added.add(memory.id)
         else:
             memory = revised(memory, now=self.now)
-        event_ids, why, group = self._about
+        event_ids, why, group = self._decision
         self.changes.append(
             Change(kind=kind, memory=memory, who=WHO, why=why, event_ids=event_ids, group=group)
         )
@@ -327,9 +327,7 @@ def _may_change(memory: Memory, fact: Memory) -> bool:
 
 
 def _said_until(memory: Memory, fact: Memory) -> Memory:
-    """Return the memory with the later one's time of statement, valid since its own first
-    statement.
-    """
+    """Return the memory as said again with a later one, and valid since it was first said."""
     return replace(memory, said_at=max(said(memory), said(fact)), valid_from=valid_since(memory))
 
 
@@ -356,12 +354,12 @@ def unites(text: str, *memories: Memory) -> bool:
     return (
         bool(merged)
         and merged not in parts
-        and all(_holds(merged, part) for part in parts)
+        and all(_is_subsequence(merged, part) for part in parts)
         and added <= JOINING_WORDS
     )
 
 
-def _holds(words: Iterable[str], part: Iterable[str]) -> bool:
+def _is_subsequence(words: Iterable[str], part: Iterable[str]) -> bool:
     """Return True if `part` is a subsequence of `words`."""
     remaining = iter(words)
     return all(word in remaining for word in part)

@@ -1,4 +1,4 @@
-"""Vectors that callers bring: stored by width, apart from the embedder's."""
+"""Check and store vectors that callers bring, by width and apart from the embedder's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WIDTH_STEP = 64
 MAX_WIDTH = 4096
 
 
-def brought(vector: object) -> Vector:
+def checked_caller_vector(vector: object) -> Vector:
     """Check a caller's vector; widths are limited, because each width has a table.
 
     Raises:
@@ -36,7 +36,7 @@ async def space_of(store: MemoryStore, width: int) -> EmbeddingSpace:
     return await store.spaces.add(external_name(width), width, None)
 
 
-async def with_brought(
+async def with_caller_vectors(
     store: MemoryStore,
     batch: Batch,
     memories: Sequence[Memory | None],
@@ -50,7 +50,7 @@ async def with_brought(
     """
     if len(embedding) != len(memories):
         raise InvalidInput(f"Got {len(embedding)} vectors for {len(memories)} items.")
-    width = len(brought(embedding[0]))
+    width = len(checked_caller_vector(embedding[0]))
     checked = [checked_vector(vector, width) for vector in embedding]
     space = await space_of(store, width)
     vectors = {
@@ -60,12 +60,12 @@ async def with_brought(
 
 
 async def for_query(store: MemoryStore, embedding: Vector) -> ExternalVector:
-    """Return a query vector as its caller brought it, and the embedding space to search; None for
-    the space if there are no vectors of its width.
+    """Return the embedding space to search with a caller's vector, None if there are no vectors of
+    its width; and the checked vector.
 
     Raises:
         InvalidInput: the vector is invalid.
     """
-    vector = brought(embedding)
+    vector = checked_caller_vector(embedding)
     name = external_name(len(vector))
     return next((space for space in await store.spaces.all() if space.name == name), None), vector

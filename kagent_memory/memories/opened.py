@@ -1,4 +1,4 @@
-"""Open memories: their parts, and what the verbs share."""
+"""The parts of open memories, and the helpers that their verbs share."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def utc_now() -> datetime:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Opened:
-    """Open memories: their parts, and what the verbs share.
+    """The parts of open memories, and the helpers that their verbs share.
 
     Memories that are open elsewhere have only `settings`, `location` and `mode`.
 
@@ -87,7 +87,7 @@ class Opened:
     async def read_query(
         self, query: str, history: Sequence[str], now: datetime
     ) -> tuple[str, Sequence[str], Question]:
-        """Mask secrets in a query and the turns before it, and read what it asks for.
+        """Mask secrets in a query and the turns before it, and parse the query.
 
         Args:
             query: the query.
@@ -105,7 +105,7 @@ class Opened:
     async def stored(
         self, scope: Scope, id: str, *, superseded: bool = False, quarantined: bool = False
     ) -> Memory:
-        """Return a memory that is visible or short-term.
+        """Read a memory by its id; it must be visible or short-term.
 
         Args:
             scope: the scope of the memory.

@@ -37,7 +37,7 @@ from ..stores.values import (
     every_state,
     with_after,
 )
-from .caller_vectors import brought, space_of
+from .caller_vectors import checked_caller_vector, space_of
 from .opened import Opened
 from .types import Progress, Vector
 
@@ -225,7 +225,7 @@ def _checked_line(line: Line) -> Line:
         if state.state != "source" and len(state.links) > MAX_LINKS:
             raise InvalidInput(f"It has {len(state.links)} links; at most {MAX_LINKS} are kept.")
     for vector in line.vectors:
-        brought(vector)
+        checked_caller_vector(vector)
     numbers = [revision.revision for revision in revisions]
     if (
         len({*numbers, memory.revision}) <= len(numbers)

@@ -34,7 +34,7 @@ from ..records import (
 )
 from ..retention.lifecycle import promoted, revised, to_memory
 from ..stores.values import Batch, Delivery, Job, Use
-from .caller_vectors import with_brought
+from .caller_vectors import with_caller_vectors
 from .opened import Opened
 from .types import Llm, Minutes, Vector, Who
 from .verbs import verb
@@ -198,7 +198,7 @@ class Writing(Opened):
             if embedding is None:
                 applied = await self.embed_and_apply(scope, changes, now=now, strict=True)
             else:
-                batch = await with_brought(
+                batch = await with_caller_vectors(
                     self.store.memories, Batch(changes=changes), stored, embedding
                 )
                 applied = await self.apply(scope, batch, now=now)
