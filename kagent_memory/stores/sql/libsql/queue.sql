@@ -31,6 +31,19 @@ INSERT INTO ingest_job (
 )
 ON CONFLICT (scope_id, id) DO NOTHING
 
+-- fragment: is_free
+-- The job j is due, or its lease has ended.
+(
+    (j.state = 'queued' AND j.run_after <= :now)
+    OR (
+        j.state = 'running'
+        AND (
+            j.lease_until IS NULL
+            OR j.lease_until <= strftime('%Y-%m-%dT%H:%M:%f000Z', 'now')
+        )
+    )
+)
+
 -- name: claimable
 -- take_job decides. Jobs are due by the caller's clock, but leases go by the database's, so that
 -- workers with different clocks agree on who holds a job. New jobs come before failed ones, so that
@@ -42,16 +55,7 @@ FROM ingest_job AS j
 LEFT JOIN (
     SELECT unhex(value) AS scope_id, max(key) + 1 AS turn FROM json_each(:served) GROUP BY value
 ) AS served ON served.scope_id = j.scope_id
-WHERE (
-        (j.state = 'queued' AND j.run_after <= :now)
-        OR (
-            j.state = 'running'
-            AND (
-                j.lease_until IS NULL
-                OR j.lease_until <= strftime('%Y-%m-%dT%H:%M:%f000Z', 'now')
-            )
-        )
-    )
+WHERE {is_free}
     AND j.scope_id NOT IN (
         SELECT o.scope_id FROM ingest_job AS o
         WHERE o.state = 'running' AND o.lease_until > strftime('%Y-%m-%dT%H:%M:%f000Z', 'now')
@@ -62,17 +66,11 @@ LIMIT :limit
 
 -- name: take_job
 -- Compare-and-set: of two workers with two jobs of one scope only one succeeds.
-UPDATE ingest_job SET
+UPDATE ingest_job AS j SET
     state = 'running', fence = fence + 1, attempts = attempts + 1, owner = :owner,
     lease_until = strftime('%Y-%m-%dT%H:%M:%f000Z', 'now', printf('%.3f seconds', :lease_seconds))
 WHERE scope_id = :scope_id AND id = :id AND fence = :fence
-    AND (
-        (state = 'queued' AND run_after <= :now)
-        OR (
-            state = 'running'
-            AND (lease_until IS NULL OR lease_until <= strftime('%Y-%m-%dT%H:%M:%f000Z', 'now'))
-        )
-    )
+    AND {is_free}
     AND NOT EXISTS (
         SELECT 1 FROM ingest_job AS o
         WHERE o.scope_id = :scope_id AND o.id <> :id AND o.state = 'running'

@@ -32,6 +32,16 @@ INSERT INTO ingest_job (
 )
 ON CONFLICT (scope_id, id) DO NOTHING
 
+-- fragment: is_free
+-- The job j is due, or its lease has ended.
+(
+    (j.state = 'queued' AND j.run_after <= %(now)s)
+    OR (
+        j.state = 'running'
+        AND (j.lease_until IS NULL OR j.lease_until <= statement_timestamp())
+    )
+)
+
 -- name: claimable
 -- Reads without locks; take_job decides. Jobs are due by the caller's clock, but leases go by the
 -- database's, so that workers with different clocks agree on who holds a job. New jobs come before
@@ -44,13 +54,7 @@ LEFT JOIN (
     FROM unnest(%(served)s::uuid[]) WITH ORDINALITY AS v (scope_id, turn)
     GROUP BY v.scope_id
 ) AS served ON served.scope_id = j.scope_id
-WHERE (
-        (j.state = 'queued' AND j.run_after <= %(now)s)
-        OR (
-            j.state = 'running'
-            AND (j.lease_until IS NULL OR j.lease_until <= statement_timestamp())
-        )
-    )
+WHERE {is_free}
     AND NOT EXISTS (
         SELECT 1 FROM ingest_job AS o
         WHERE o.scope_id = j.scope_id AND o.id <> j.id AND o.state = 'running'
@@ -67,13 +71,7 @@ UPDATE ingest_job AS j SET
     state = 'running', fence = j.fence + 1, attempts = j.attempts + 1, owner = %(owner)s,
     lease_until = statement_timestamp() + %(lease_seconds)s::float8 * interval '1 second'
 WHERE j.scope_id = %(scope_id)s AND j.id = %(id)s::uuid AND j.fence = %(fence)s
-    AND (
-        (j.state = 'queued' AND j.run_after <= %(now)s)
-        OR (
-            j.state = 'running'
-            AND (j.lease_until IS NULL OR j.lease_until <= statement_timestamp())
-        )
-    )
+    AND {is_free}
     AND NOT EXISTS (
         SELECT 1 FROM ingest_job AS o
         WHERE o.scope_id = %(scope_id)s AND o.id <> j.id AND o.state = 'running'
