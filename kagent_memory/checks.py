@@ -32,6 +32,11 @@ def faults(error: ValidationError) -> list[tuple[str, str]]:
     ]
 
 
+def described(error: ValidationError) -> str:
+    """Say which values are invalid and what is accepted instead, never the values."""
+    return "; ".join(": ".join(filter(None, fault)) for fault in faults(error)[:MAX_FAULTS])
+
+
 def fields_adapter(
     name: str, kinds: Mapping[str, Any], **config: bool
 ) -> TypeAdapter[dict[str, Any]]:

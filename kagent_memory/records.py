@@ -37,12 +37,11 @@ from pydantic import (
 )
 
 from .checks import (
-    MAX_FAULTS,
     checked_name,
     checked_scalar,
     checked_text,
     checked_time,
-    faults,
+    described,
     fields_adapter,
 )
 from .errors import InvalidInput
@@ -412,8 +411,7 @@ class Filter:
                 {field.name: getattr(self, field.name) for field in fields(self)}
             )
         except ValidationError as error:
-            messages = "; ".join(map(": ".join, faults(error)[:MAX_FAULTS]))
-            raise InvalidInput(f"Invalid filter: {messages}.") from None
+            raise InvalidInput(f"Invalid filter: {described(error)}.") from None
         for name, value in values.items():
             object.__setattr__(self, name, value)
 

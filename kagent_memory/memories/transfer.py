@@ -22,7 +22,7 @@ from typing import Annotated, BinaryIO, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, TypeAdapter, ValidationError
 
-from ..checks import faults
+from ..checks import described
 from ..concurrency import batched, run_in_thread
 from ..errors import InvalidInput
 from ..records import MAX_LINKS, Change, Filter, Memory, Revision, Scope
@@ -187,10 +187,9 @@ def _lines_of(path: Path) -> Iterator[Line]:
                     count += 1
                     yield line_adapter().validate_json(text, strict=True, extra="forbid")
         except ValidationError as error:
-            what = ": ".join(filter(None, faults(error)[0]))
             raise InvalidInput(
-                f"Line {number} of {path} cannot be imported: {what}. If an earlier version "
-                "wrote the file, export it again."
+                f"Line {number} of {path} cannot be imported: {described(error)}. If an earlier "
+                "version wrote the file, export it again."
             ) from error
     raise InvalidInput(f"{path} was cut off after line {number}; export it again.")
 

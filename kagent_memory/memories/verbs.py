@@ -1,34 +1,20 @@
-"""Verbs made from the signatures of methods: checked, sent to a server and parsed there."""
+"""Verbs made from the signatures of methods: checked, and written for a server."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import is_dataclass
 from functools import cached_property
 from pathlib import Path
-from types import UnionType
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    TypeVar,
-    Union,
-    cast,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Any, TypeVar, cast, get_args, get_type_hints
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from pydantic_core import SchemaValidator, from_json
 
-from ..checks import MAX_FAULTS, faults, fields_adapter
+from ..checks import described, fields_adapter
 from ..errors import InvalidInput
 
 Method = TypeVar("Method", bound=Callable[..., Any])
-MAX_UNKNOWN = 1000
 
 
 def verb(route: str = "", *, durable: bool = False) -> Callable[[Method], Method]:
@@ -89,7 +75,6 @@ class Verb:
             for parameter in parameters
             if parameter.default is not parameter.empty
         }
-        self.required = {parameter.name for parameter in parameters} - self.defaults.keys()
 
     @cached_property
     def types(self) -> Mapping[str, Any]:
@@ -124,12 +109,6 @@ class Verb:
         }
 
     @cached_property
-    def _reader(self) -> SchemaValidator:
-        """Return the validator of the arguments, which stops at the first fault of a list."""
-        taken = fields_adapter(self.name, self.wire_types)
-        return SchemaValidator(_failing_fast(taken.core_schema))
-
-    @cached_property
     def answer(self) -> TypeAdapter[Any]:
         """Return the schema that writes and reads the answer."""
         return TypeAdapter(self.types["return"])
@@ -149,7 +128,7 @@ class Verb:
         try:
             return self.parameters.validate_python(arguments, strict=True)
         except ValidationError as error:
-            raise InvalidInput(_faults(error)) from None
+            raise InvalidInput(described(error)) from None
 
     def written(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return arguments as JSON values, without those that equal the default.
@@ -171,73 +150,9 @@ class Verb:
                 f"{self.name}: an argument holds what is not JSON: {error}."
             ) from error
 
-    def read(self, body: bytes, **context: Any) -> dict[str, Any]:
-        """Parse the arguments in a JSON object; unknown ones are refused, nested ones too.
-
-        Args:
-            body: the JSON.
-            **context: the context for the types of `types.py`.
-
-        Raises:
-            InvalidInput: the body is no such object; the message names faults, never the input.
-        """
-        try:
-            return self._reader.validate_json(body, strict=True, extra="forbid", context=context)
-        except ValidationError as error:
-            raise InvalidInput(_faults(error)) from error
-
-    def read_texts(self, texts: Mapping[str, str]) -> dict[str, Any]:
-        """Parse the arguments in a query string, each as plain text or, if it has parts, as JSON.
-
-        Raises:
-            InvalidInput: as for `read`.
-        """
-        values: dict[str, Any] = {}
-        for name, text in texts.items():
-            is_json = name in self.wire_types and has_parts(self.wire_types[name])
-            try:
-                values[name] = from_json(text) if is_json else text
-            except ValueError as error:
-                raise InvalidInput(f"{name}: Invalid JSON") from error
-        try:
-            return self._reader.validate_python(values, extra="forbid")
-        except ValidationError as error:
-            raise InvalidInput(_faults(error)) from error
-
 
 def _is_callback(kind: Any) -> bool:
     return any(getattr(part, "__origin__", None) is Callable for part in (kind, *get_args(kind)))
-
-
-def has_parts(kind: Any) -> bool:
-    """Return True if a value of this type may consist of others."""
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin is Annotated:
-        return has_parts(inner[0])
-    if origin in (Union, UnionType):
-        return any(map(has_parts, inner))
-    return origin not in (None, Literal) or is_dataclass(kind)
-
-
-def _failing_fast(schema: Any) -> Any:
-    """Return a core schema whose lists and mappings stop at the first fault, since a request may
-    have millions.
-    """
-    if isinstance(schema, list):
-        return [_failing_fast(part) for part in cast("list[Any]", schema)]
-    if not isinstance(schema, dict):
-        return schema
-    parts = {name: _failing_fast(part) for name, part in cast("dict[str, Any]", schema).items()}
-    is_container = parts.get("type") in ("list", "tuple", "dict")
-    return {**parts, "fail_fast": True} if is_container else parts
-
-
-def _faults(error: ValidationError) -> str:
-    """Describe what is invalid and what is accepted instead, never the values."""
-    if error.error_count() > MAX_UNKNOWN:
-        return f"{error.error_count():,} arguments are unknown or do not fit."
-    messages = [": ".join(filter(None, fault)) for fault in faults(error)[:MAX_FAULTS]]
-    return "; ".join(messages).encode(errors="replace").decode()
 
 
 def _plain(value: Any) -> Any:

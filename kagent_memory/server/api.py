@@ -39,6 +39,7 @@ from .dependencies import (
     within,
 )
 from .error_responses import URN, message_of
+from .request_arguments import read, read_texts
 
 JSON = "application/json"
 JSON_LINES = "application/jsonl"
@@ -184,7 +185,7 @@ async def _arguments(verb: Verb, request: Request) -> dict[str, Any]:
     """
     query = _query(verb, request)
     if verb.in_query:
-        values = verb.read_texts(query)
+        values = read_texts(verb, query)
     else:
         if query:
             raise InvalidInput(
@@ -192,7 +193,7 @@ async def _arguments(verb: Verb, request: Request) -> dict[str, Any]:
             )
         body = await request.body()
         values = await run_in_thread(
-            len(body), verb.read, _json(request, body), tenant=tenant_of(request)
+            len(body), read, verb, _json(request, body), tenant=tenant_of(request)
         )
     if repeated := values.keys() & request.path_params.keys():
         raise InvalidInput(f"{', '.join(repeated)}: already named in the path.")
@@ -202,7 +203,8 @@ async def _arguments(verb: Verb, request: Request) -> dict[str, Any]:
     values |= await _limits(verb, request, values)
     if "who" in verb.types:
         values["who"] = who(values.get("who", ""), caller_of(request))
-    if missing := sorted(verb.required - values.keys() - {verb.takes_file}):
+    known = values.keys() | verb.defaults.keys() | {"return", verb.takes_file}
+    if missing := sorted(verb.types.keys() - known):
         raise InvalidInput(f"{', '.join(missing)}: missing.")
     return values
 

@@ -17,9 +17,10 @@ from pydantic import GetJsonSchemaHandler, TypeAdapter
 
 from .. import __version__
 from ..memories.types import WhichScopes
-from ..memories.verbs import Verb, has_parts
+from ..memories.verbs import Verb
 from ..records import Filter
 from .api import JSON, JSON_LINES, VERBS, info
+from .request_arguments import has_parts
 
 DESCRIPTION = (
     "Long-term memory for agents: one route a verb. Where a call is about the memories of one "
@@ -78,7 +79,7 @@ def document() -> dict[str, Any]:
         title="kagent_memory", version=__version__, description=DESCRIPTION, routes=router.routes
     )
     for name, schema in spec["components"]["schemas"].items():
-        if name.startswith("Body_"):  # as `Verb.read` checks it
+        if name.startswith("Body_"):  # as `request_arguments.read` checks it
             schema["additionalProperties"] = False
     return spec
 

@@ -22,6 +22,7 @@ from .api import VERBS
 from .dependencies import caller_of, memories_of, own_job, tenant_wide, visible_jobs
 from .error_responses import error_values
 from .page_helpers import OwnForm, PageScope, ScopeOrNone, field, page, page_user, to
+from .request_arguments import read_texts
 
 router = APIRouter(include_in_schema=False)
 
@@ -117,7 +118,7 @@ async def receipts(request: Request, scope: PageScope) -> Response:
     """Show the tenant's receipts of forgetting, and whether each is present and unchanged."""
     memories = memories_of(request)
     tenant = tenant_wide(caller_of(request), scope.tenant)["tenant"]
-    after = VERBS["receipts"].read_texts({"after": request.query_params.get("after", "0")})
+    after = read_texts(VERBS["receipts"], {"after": request.query_params.get("after", "0")})
     rows = await memories.receipts(tenant=tenant, limit=PAGE_SIZE, **after)
     return page(
         request,
@@ -147,7 +148,7 @@ async def forget(request: Request, scope: PageScope, form: OwnForm) -> Response:
             raise InvalidInput(
                 "Name at least one condition. To delete everything, use Delete all memories."
             )
-        arguments = VERBS["forget"].read_texts(conditions)
+        arguments = read_texts(VERBS["forget"], conditions)
         ids = await memories.forget(scope, dry_run=is_preview, who=user, **arguments)
     except KagentMemoryError as error:
         return _forget_page(request, scope, typed, **error_values(error))

@@ -22,6 +22,7 @@ from .auth import COOKIE
 from .dependencies import caller_of, memories_of, tenant_of
 from .error_responses import error_values
 from .page_helpers import OwnForm, PageScope, field, page, page_user, set_cookie, to
+from .request_arguments import read_texts
 from .tokens import find_token
 
 router = APIRouter(include_in_schema=False)
@@ -290,7 +291,7 @@ def _changes(typed: Mapping[str, str], stored: Mapping[str, str], revision: str)
     for name in changes.keys() & {"topics", "tags"}:
         labels = [part.strip() for part in changes[name].split(",")]
         changes[name] = json.dumps([label for label in labels if label])
-    return VERBS["edit"].read_texts({**changes, **({"revision": revision} if revision else {})})
+    return read_texts(VERBS["edit"], {**changes, **({"revision": revision} if revision else {})})
 
 
 @router.get("/login")
