@@ -13,7 +13,7 @@ from ..stores.codec import messages_in
 from ..stores.receipts import Receipt, chain_id, problem_at_end, problems
 from ..stores.values import Erasure, ForgottenTenant
 from .opened import Opened
-from .types import Count, Name, Positive, Who
+from .types import Count, MaskedFilter, Name, Positive, SessionId, Who
 from .verbs import verb
 
 PART = 1000
@@ -77,12 +77,12 @@ class Forgetting(Opened):
         scope: Scope,
         ids: Sequence[str] | str | None = None,
         *,
-        session_id: Text | None = None,
+        session_id: SessionId | None = None,
         tag: Text | None = None,
         author: Text | None = None,
         before: Time | None = None,
         after: Time | None = None,
-        filter: Filter | None = None,
+        filter: MaskedFilter | None = None,
         everything: bool = False,
         dry_run: bool = False,
         who: Who = "",
@@ -142,7 +142,7 @@ class Forgetting(Opened):
             steps = (
                 [{"ids": ids}]
                 if ids is not None
-                else await self._steps(scope, self.masked_filter(condition), everything=everything)
+                else await self._steps(scope, condition, everything=everything)
             )
             try:
                 for which in steps:

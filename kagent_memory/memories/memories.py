@@ -11,7 +11,6 @@ from typing import Any, Self
 
 from ..checks import check_option
 from ..errors import InvalidInput
-from ..ingestion.editing import checked_session_id
 from ..ingestion.summary_provider import SummaryProvider
 from ..models.embedding import EmbedderChoice
 from ..models.llm import Llm
@@ -40,7 +39,18 @@ from .choices import check_gate, choose_models, open_database
 from .forgetting import Forgetting
 from .maintenance import Maintenance
 from .opened import utc_now
-from .types import Cosine, Count, Hits, Query, Seconds, Turn, Vector, WhichScopes
+from .types import (
+    Cosine,
+    Count,
+    Hits,
+    MaskedFilter,
+    Query,
+    Seconds,
+    SessionId,
+    Turn,
+    Vector,
+    WhichScopes,
+)
 from .verbs import verb
 from .writing import Writing
 
@@ -161,7 +171,7 @@ class Memories(Writing, Forgetting, Maintenance):
         *,
         limit: Hits | None = None,
         min_score: Cosine | None = None,
-        filter: Filter = Filter(),
+        filter: MaskedFilter = Filter(),
         embedding: Vector | None = None,
         explain: bool = False,
         deliver: bool = True,
@@ -171,7 +181,7 @@ class Memories(Writing, Forgetting, Maintenance):
         budget_tokens: int | None = None,
         timeout_seconds: Seconds | None = None,
         as_of: Time | None = None,
-        session_id: str | None = None,
+        session_id: SessionId | None = None,
     ) -> Recall:
         """Find the memories that answer a query, best first.
 
@@ -226,7 +236,7 @@ class Memories(Writing, Forgetting, Maintenance):
             min_score=settings.min_score if min_score is None else min_score,
             floor=settings.handover_floor if handover else 0.0,
             # superseded and quarantined memories are listed, never searched
-            filter=self.masked_filter(replace(filter, superseded=False)),
+            filter=replace(filter, superseded=False),
             explain=explain,
             history=earlier,
             external_vector=None
@@ -234,7 +244,7 @@ class Memories(Writing, Forgetting, Maintenance):
             else await for_query(self.store.memories, embedding),
             budget_tokens=budget_tokens,
             as_of=as_of,
-            session_id=checked_session_id(session_id) if session_id else None,
+            session_id=session_id or None,
             models_until=until,
         )
         with self.operation("search_memory", *scopes, query=text) as span:
@@ -290,7 +300,7 @@ class Memories(Writing, Forgetting, Maintenance):
         self,
         scope: Scope,
         *,
-        filter: Filter = Filter(),
+        filter: MaskedFilter = Filter(),
         order: Order = "newest",
         limit: Count = 50,
         cursor: str | None = None,
@@ -304,15 +314,13 @@ class Memories(Writing, Forgetting, Maintenance):
             limit: the most memories to return.
             cursor: where the previous page ended.
         """
-        now = self.clock()
-        filter = self.masked_filter(filter)
         return await self.store.memories.reader.list(
-            scope, filter=filter, order=order, limit=limit, cursor=cursor, now=now
+            scope, filter=filter, order=order, limit=limit, cursor=cursor, now=self.clock()
         )
 
     @verb("GET /facets")
     async def facets(
-        self, scope: Scope, *, filter: Filter = Filter(), limit: Count = 100
+        self, scope: Scope, *, filter: MaskedFilter = Filter(), limit: Count = 100
     ) -> Facets:
         """Count the memories that match a filter, and list their most frequent topics and tags.
 
@@ -321,9 +329,7 @@ class Memories(Writing, Forgetting, Maintenance):
             filter: which memories to count.
             limit: the most topics, and the most tags, to return.
         """
-        return await self.store.memories.facets(
-            scope, filter=self.masked_filter(filter), most=limit, now=self.clock()
-        )
+        return await self.store.memories.facets(scope, filter=filter, most=limit, now=self.clock())
 
     @verb("GET /memories/{id}/history")
     async def history(self, scope: Scope, id: str) -> Sequence[Revision]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -13,8 +13,7 @@ from .. import telemetry
 from ..concurrency import run_in_thread
 from ..errors import NotFound
 from ..ingestion import JobHandlers, Providers, Worker
-from ..records import MAX_QUERY_CHARS, SEARCHED, Change, Filter, Memory, Mode, Scope
-from ..redaction import masked_id
+from ..records import MAX_QUERY_CHARS, SEARCHED, Change, Memory, Mode, Scope
 from ..redaction.redactors import Redactors
 from ..retention.deliveries import Deliveries
 from ..retrieval.embedding_spaces import StoreEmbedder, with_vectors
@@ -123,12 +122,6 @@ class Opened:
             where = "waits in the quarantine of" if quarantined else "in"
             raise NotFound(f"No memory {id} {where} this scope.")
         return memory
-
-    def masked_filter(self, filter: Filter) -> Filter:
-        """Return the filter with its session id masked as in memories."""
-        if filter.session_id is None:
-            return filter
-        return replace(filter, session_id=masked_id(filter.session_id))
 
     async def embed_and_apply(
         self, scope: Scope, changes: Sequence[Change], *, now: datetime, strict: bool = False

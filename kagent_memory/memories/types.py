@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, TypeAlias, cast
 
@@ -20,9 +21,10 @@ from pydantic import (
 )
 
 from ..checks import checked_name, checked_text, valid_text
+from ..ingestion.editing import checked_session_id
 from ..models import embedding, llm
-from ..records import MAX_QUERY_CHARS, Scope, Scopes, Text
-from ..redaction import redact
+from ..records import MAX_QUERY_CHARS, Filter, Scope, Scopes, Text
+from ..redaction import masked_id, redact
 from ..stores.spaces import checked_vector
 from .audit import Defect
 
@@ -60,6 +62,11 @@ def _cleaned(turn: Any) -> Any:
     return valid_text(turn) if isinstance(turn, str) else turn
 
 
+def _masked(filter: Filter) -> Filter:
+    session_id = filter.session_id
+    return filter if session_id is None else replace(filter, session_id=masked_id(session_id))
+
+
 def _with_tenant(value: Any, info: ValidationInfo) -> Any:
     """Return a scope of a request with its default tenant filled in."""
     context: dict[str, Any] | None = info.context
@@ -87,6 +94,10 @@ Name: TypeAlias = Annotated[str, AfterValidator(partial(checked_name, what="The 
 """The name of a tenant, a user or an app."""
 Who: TypeAlias = Annotated[Text, AfterValidator(redact)]
 """A short text for the history; secrets in it are masked."""
+SessionId: TypeAlias = Annotated[str, AfterValidator(checked_session_id)]
+"""The id of a session, with secrets masked as in memories."""
+MaskedFilter: TypeAlias = Annotated[Filter, AfterValidator(_masked)]
+"""A filter with its session id masked as in memories."""
 Query: TypeAlias = Annotated[
     str, Field(max_length=MAX_QUERY_CHARS), AfterValidator(partial(checked_text, what="The query"))
 ]

@@ -11,7 +11,6 @@ from ..checks import checked_text
 from ..concurrency import LONG, PORTION, SHORT, each_aside, run_in_thread
 from ..errors import Conflict, InvalidInput, NotFound
 from ..ingestion.editing import (
-    checked_session_id,
     edited,
     kept_fact,
     last_change,
@@ -36,7 +35,7 @@ from ..retention.lifecycle import promoted, revised, to_memory
 from ..stores.values import Batch, Delivery, Job, Use
 from .caller_vectors import with_caller_vectors
 from .opened import Opened
-from .types import Llm, Minutes, Vector, Who
+from .types import Llm, Minutes, SessionId, Vector, Who
 from .verbs import verb
 
 NOTHING_GIVEN = (
@@ -53,7 +52,7 @@ class Writing(Opened):
         self,
         scope: Scope,
         messages: Sequence[Message],
-        session_id: str,
+        session_id: SessionId,
         *,
         ended: bool = False,
         save: bool = True,
@@ -80,7 +79,6 @@ class Writing(Opened):
             The id of the job; None if there was nothing new.
         """
         with self.operation("upsert_memory", scope):
-            session_id, queue = checked_session_id(session_id), self.store.queue
             size = sum(len(str(message.text)) for message in messages)
             if any(message.recalled for message in messages):
                 size = max(size, LONG)  # masking recalled texts takes longer than the messages tell
@@ -94,7 +92,7 @@ class Writing(Opened):
             new = [message for message in ready if message.event_id not in ingested]
             # ending an ended session needs no job
             if end_after_minutes is not None and not compaction:
-                former = await queue.waiting(scope, "session_end", session_id)
+                former = await self.store.queue.waiting(scope, "session_end", session_id)
                 compaction = former is not None and former.provider.startswith(f"{REUSING}+")
             provider, model = self.providers.choose(scope, compaction=compaction, brought=llm)
             now = self.clock()
@@ -132,9 +130,9 @@ class Writing(Opened):
         return job.id if job in jobs else None
 
     @verb("POST /sessions/end", durable=True)
-    async def end_session(self, scope: Scope, session_id: str) -> None:
+    async def end_session(self, scope: Scope, session_id: SessionId) -> None:
         """Run the session's armed timer now; do nothing without one."""
-        timer = await self.store.queue.waiting(scope, "session_end", checked_session_id(session_id))
+        timer = await self.store.queue.waiting(scope, "session_end", session_id)
         if timer is not None:
             await self.store.enqueue([replace(timer, run_after=self.clock())])
             self.worker.wake()
