@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 _DATA = Path(__file__).with_name("data")
 
@@ -38,3 +38,7 @@ def weekdays(*languages: str) -> frozenset[str]:
     return frozenset(
         name for language in languages for name in table("calendar")[language]["weekdays"].split()
     )
+
+
+QUERY_WORDS: Final = {name: tuple(text.split()) for name, text in table("query_words").items()}
+"""The lists of words that queries are read with."""

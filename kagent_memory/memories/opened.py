@@ -13,11 +13,12 @@ from .. import telemetry
 from ..concurrency import run_in_thread
 from ..errors import NotFound
 from ..ingestion import JobHandlers, Providers, Worker
+from ..language.follow_ups import EARLIER_TURNS
 from ..records import MAX_QUERY_CHARS, SEARCHED, Change, Memory, Mode, Scope
 from ..redaction.redactors import Redactors
 from ..retention.deliveries import Deliveries
 from ..retrieval.embedding_spaces import StoreEmbedder, with_vectors
-from ..retrieval.question import EARLIER_TURNS, Question
+from ..retrieval.question import Question
 from ..retrieval.ranking.importance import ImportanceWeights
 from ..retrieval.retriever import Retriever
 from ..settings import MemorySettings

@@ -1,26 +1,22 @@
-"""Decide before a prefetch whether a message is worth a search, and fold texts for such tests.
-
-Queries themselves are parsed in `question`.
-"""
+"""Decide before a prefetch whether a message is worth a search."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Collection, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Protocol
 
-from ..language.word_lists import table
+from ..language.scripts import bare, plain, wide
+from ..language.word_lists import QUERY_WORDS, table
 
 MAX_CHARS = 300
-WORDS: Final = {name: tuple(text.split()) for name, text in table("query_words").items()}
 SMALL_TALK: Final = tuple(" ".join(table("query_words")["small_talk"].split()).split(", "))
-FIRST_PERSON: Final = frozenset(WORDS["first_person"])
-FIRST_PERSON_UNSPACED: Final = WORDS["first_person_unspaced"]
-PERSONAL: Final = WORDS["first_person"] + FIRST_PERSON_UNSPACED + WORDS["others"]
+FIRST_PERSON: Final = frozenset(QUERY_WORDS["first_person"])
+FIRST_PERSON_UNSPACED: Final = QUERY_WORDS["first_person_unspaced"]
+PERSONAL: Final = QUERY_WORDS["first_person"] + FIRST_PERSON_UNSPACED + QUERY_WORDS["others"]
 
 # A thing that speaker and listener know ("the kitchen", "Ann's car", "ERR-00123") is nobody's
 # general knowledge.
@@ -70,27 +66,6 @@ GENERAL: Final[tuple[str, ...]] = (
     r"什么是[^\WA-Za-z0-9]+",
     r"[^\WA-Za-z0-9]+とは(?:何|なん)?(?:ですか)?",
 )
-
-_WIDE = re.compile(
-    "[\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7a3\uf900-\ufaff\uff01-\uff60\U00020000-\U0003ffff]"
-)
-_EDGE = re.compile(r"^\W++|(?<!\W)\W++$")
-
-
-def plain(text: str) -> str:
-    """Fold case and width, collapse blanks, and strip symbols from both ends."""
-    folded = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
-    return bare(" ".join(folded.split()))
-
-
-def bare(text: str) -> str:
-    """Strip non-word characters from both ends."""
-    return _EDGE.sub("", text)
-
-
-def wide(text: str) -> bool:
-    """Return True if a text holds a Chinese, Japanese or Korean character."""
-    return bool(_WIDE.search(text))
 
 
 class Gate(Protocol):

@@ -8,6 +8,7 @@ from functools import partial
 
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, InvalidInput
+from ..language.names import identifiers
 from ..language.tokenizer import query_terms
 from ..models.llm import Llm
 from ..models.reranking import Reranker
@@ -20,7 +21,7 @@ from ..stores.values import TextMatches
 from ..stores.view import Nearest, Stale
 from .embedding_spaces import StoreEmbedder, blended
 from .query import Gate, WordGate, is_known
-from .question import UNRELATED, Question, identifiers, is_small, trust
+from .question import UNRELATED, Question, is_small, trust
 from .ranking import RankSettings
 from .ranking.rank import Ranked, rank
 from .ranking.selection import select, to_hits, with_sources

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from pydantic import BaseModel
 
 from ..errors import ModelError
+from ..language.follow_ups import EARLIER_TURNS
 from ..models.llm import Llm
 from ..models.prompts import filled, prompt
 from ..models.prompts.escaping import escaped, unescaped
 from ..records import EVERYTHING, Filter, Scope, Vector
 from ..stores.columns import NO_ROWS, Rows
 from ..stores.spaces import EmbeddingSpace
-from .question import EARLIER_TURNS, Question, is_small
+from .question import Question, is_small
 
 if TYPE_CHECKING:
     from .views import ManyViews

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from kagent_memory.errors import ModelError
 from kagent_memory.language.dates import asks_when, bare_dates, named_spans
+from kagent_memory.language.follow_ups import complete
 from kagent_memory.language.preferences import states_preference
 from kagent_memory.language.tokenizer import index_terms, query_terms
 from kagent_memory.language.word_forms import word_forms
@@ -21,7 +22,6 @@ from kagent_memory.models.replies import parse_answer
 from kagent_memory.redaction import redact
 from kagent_memory.retrieval.passages import passage
 from kagent_memory.retrieval.query import WordGate
-from kagent_memory.retrieval.question import complete
 
 SIZE = 30_000  # characters
 SECONDS = 0.5  # what is linear takes a third of it at most, what is quadratic half as much again

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
+from kagent_memory.language.follow_ups import complete, is_vague
 from kagent_memory.retrieval.query import WordGate
-from kagent_memory.retrieval.question import complete, is_vague
 from kagent_memory.retrieval.search import rewrite
 
 
