@@ -110,7 +110,7 @@ def denying_terms() -> frozenset[str]:
 
 
 def normalised(text: str) -> str:
-    """Return the form in which a forgotten text is compared: NFKC, case folded, white space
+    """Return the form in which texts are compared word for word: NFKC, case folded, white space
     collapsed, closing punctuation removed.
     """
     folded = unicodedata.normalize("NFKC", text).casefold()

@@ -10,13 +10,13 @@ from typing import Any, cast
 
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, Conflict, InvalidInput, NotFound
+from ..language.passages import passage
 from ..language.tokenizer import estimated_tokens
 from ..models.failures import kinds
 from ..models.prompts.escaping import escaped
 from ..models.prompts.fence import Entry, fenced_answer, of_memory
 from ..records import DROPPED, Memory, Scope
 from ..redaction import redact
-from ..retrieval.passages import passage
 from ..retrieval.ranking.selection import PASSAGE_TOKENS
 from .memories import Memories
 from .reading import existing

@@ -9,10 +9,9 @@ from itertools import chain
 import numpy as np
 
 from ..language.respelling import respellings, respelt
-from ..language.tokenizer import query_terms
+from ..language.tokenizer import query_terms, tokens
 from ..stores.columns import NO_ROWS
-from ..stores.values import TextMatches
-from .passages import holding
+from ..stores.values import TermMatrix, TextMatches
 from .ranking.table import dense_text, keeps_what_is_asked
 from .search import Search
 
@@ -29,7 +28,7 @@ def by_words(search: Search, texts: Mapping[int, str]) -> tuple[TextMatches, str
     matches = _matches(search)
     if not texts:
         matches = _with_other_forms(search, matches) if matches.documents else matches
-    elif (holders := holding(search.question.text, texts)).rows.size:
+    elif (holders := _holding(search.question.text, texts)).rows.size:
         frequencies = dict.fromkeys(holders.terms, len(holders.rows))
         matches = replace(matches, matches=holders, frequencies=frequencies)
     return matches, dense_text(search.question.text, matches)
@@ -78,3 +77,32 @@ def _with_other_forms(search: Search, matches: TextMatches) -> TextMatches:
         content_terms if any(term in frequencies for term in content_terms) else [*final_terms]
     )
     return search.view.text(search.terms, limit=search.leg)
+
+
+def _holding(phrase: str, texts: Mapping[int, str]) -> TermMatrix:
+    """Return the texts that hold the words of a phrase one after another, or, if none does, those
+    with all of its words.
+
+    Args:
+        phrase: the phrase.
+        texts: the texts by row.
+
+    Returns:
+        For each text its number of words, and how often it holds each word of the phrase.
+    """
+    words = tokens(phrase)
+    words_by_row = {row: tokens(text) for row, text in texts.items()}
+    candidates = {
+        row: row_words for row, row_words in words_by_row.items() if {*words} <= {*row_words}
+    }
+    run = f" {' '.join(words)} "
+    holders = {
+        row: row_words for row, row_words in candidates.items() if run in f" {' '.join(row_words)} "
+    } or candidates
+    terms = [*dict.fromkeys(words)]
+    counts = np.array(
+        [[row_words.count(term) for term in terms] for row_words in holders.values()], np.int64
+    )
+    lengths = np.array([*map(len, holders.values())], np.int64)
+    rows = np.array([*holders], np.int64)
+    return TermMatrix(rows, terms, lengths, counts.reshape(-1, len(terms)))

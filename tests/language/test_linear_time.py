@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from kagent_memory.errors import ModelError
 from kagent_memory.language.dates import asks_when, bare_dates, named_spans
 from kagent_memory.language.follow_ups import complete
+from kagent_memory.language.passages import passage
 from kagent_memory.language.preferences import states_preference
 from kagent_memory.language.tokenizer import index_terms, query_terms
 from kagent_memory.language.word_forms import word_forms
@@ -20,7 +21,6 @@ from kagent_memory.models.prompts.escaping import escaped, unescaped
 from kagent_memory.models.prompts.fence import without_fenced
 from kagent_memory.models.replies import parse_answer
 from kagent_memory.redaction import redact
-from kagent_memory.retrieval.passages import passage
 from kagent_memory.retrieval.query import WordGate
 
 SIZE = 30_000  # characters

@@ -9,11 +9,11 @@ from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import chain
 
-from ...language.tokenizer import estimated_tokens
+from ...language.passages import passage
+from ...language.tokenizer import estimated_tokens, normalised
 from ...records import Exclusion, Hit, Memory
 from ...stores.filter_match import matches_filter
 from ...stores.planning import said, was_to_replace
-from ..passages import passage
 from ..search import Search
 from .rank import Ranked
 
@@ -106,7 +106,7 @@ def _distinct(
         if len(hits) > search.limit:  # the rest is over the limit anyway
             return [*hits, *ranked[place:]]
         memory = memories[hit.row]
-        text = memory.author, _words(memory.content)
+        text = memory.author, normalised(memory.content)
         linked = [other for other in hits if other.row in links[hit.row]]
         if text in texts:
             left_out[hit.row] = "duplicate"
@@ -126,11 +126,6 @@ def _distinct(
 def _likeness(search: Search, memory: Memory) -> float:
     query, text = search.text[:_COMPARED_CHARS], memory.content[:_COMPARED_CHARS]
     return SequenceMatcher(None, query, text, autojunk=False).ratio()
-
-
-def _words(text: str) -> str:
-    """Fold case, spaces and the final punctuation, for comparing texts word for word."""
-    return " ".join(text.casefold().split()).rstrip(".!… ")
 
 
 def _contradict(one: Memory, other: Memory) -> bool:

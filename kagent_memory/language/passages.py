@@ -1,4 +1,4 @@
-"""Find the passage of a text that fits a question, and texts that hold a phrase."""
+"""Find the passage of a long text that fits a question."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ import re
 import textwrap
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain
 
-import numpy as np
-
-from ..language.tokenizer import estimated_tokens, query_terms, tokens
-from ..stores.values import TermMatrix
+from .tokenizer import estimated_tokens, query_terms, tokens
 
 _CHARS_A_TOKEN = 4  # of ASCII: see `estimated_tokens`
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+")
@@ -56,32 +53,3 @@ def _best(held: Sequence[frozenset[str]], sizes: Sequence[int], max_tokens: int)
         return round(sum(1 / frequencies[term] for term in frozenset[str]().union(*held[some])), 9)
 
     return max(map(run, range(len(sizes))), key=worth)
-
-
-def holding(phrase: str, texts: Mapping[int, str]) -> TermMatrix:
-    """Return the texts that hold the words of a phrase one after another, or, if none does, those
-    with all of its words.
-
-    Args:
-        phrase: the phrase.
-        texts: the texts by row.
-
-    Returns:
-        For each text its number of words, and how often it holds each word of the phrase.
-    """
-    words = tokens(phrase)
-    words_by_row = {row: tokens(text) for row, text in texts.items()}
-    candidates = {
-        row: row_words for row, row_words in words_by_row.items() if {*words} <= {*row_words}
-    }
-    run = f" {' '.join(words)} "
-    holders = {
-        row: row_words for row, row_words in candidates.items() if run in f" {' '.join(row_words)} "
-    } or candidates
-    terms = [*dict.fromkeys(words)]
-    counts = np.array(
-        [[row_words.count(term) for term in terms] for row_words in holders.values()], np.int64
-    )
-    lengths = np.array([*map(len, holders.values())], np.int64)
-    rows = np.array([*holders], np.int64)
-    return TermMatrix(rows, terms, lengths, counts.reshape(-1, len(terms)))
