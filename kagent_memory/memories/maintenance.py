@@ -12,11 +12,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ..concurrency import cancel_and_wait, run_in_thread
+from ..concurrency import cancel_and_wait
 from ..errors import ConfigurationError, StoreError
-from ..ingestion import reembedding
 from ..ingestion.consolidation import merge
-from ..ingestion.reembedding import Reembedded
+from ..ingestion.reembedding import Reembedded, reembed
 from ..models.embedding import open_embedder
 from ..records import Change, Scope, Scopes
 from ..retention.prune import Prune, keep_pruned
@@ -25,7 +24,7 @@ from ..stores.values import Job, JobState, Pruned, Rotated, ScopeStats
 from .audit import DEFECTS, MAX_FINDINGS, Audit, audit_scope
 from .diagnosis import Diagnosis, check_queue, diagnose
 from .opened import Opened
-from .transfer import READ, ExportFile, Imported, export, import_file
+from .transfer import ExportFile, Imported, export, import_file
 from .types import Count, Defects, EmbedderChoice, Name, Progress
 from .verbs import verb
 
@@ -51,9 +50,7 @@ class Maintenance(Opened):
             pruning = keep_pruned(self.store.queue, self.prune, every_hours=hours)
             tasks.append(asyncio.create_task(pruning, name="kagent-memory-prune"))
         if self.vectors is not None:
-            filling = reembedding.backfill(
-                self.store, self.vectors, clock=self.clock, wake=self.worker.wake
-            )
+            filling = self.embed_later(self.vectors)
             tasks.append(asyncio.create_task(filling, name=BACKFILL))
         for task in tasks:
             task.add_done_callback(_log_failure)
@@ -356,7 +353,7 @@ class Maintenance(Opened):
             InvalidInput: the file is no export, has another version or tenant, or is damaged.
             ConfigurationError: the store does not support import.
         """
-        file = await run_in_thread(READ, ExportFile.checked, Path(path), tenant)
+        file = await ExportFile.checked(Path(path), tenant)
         return await import_file(self, file, dry_run=dry_run, progress=progress)
 
     @verb()
@@ -393,7 +390,7 @@ class Maintenance(Opened):
         if embedder is None:
             raise ConfigurationError("Name the embedder that the memories are to be embedded by.")
         successor = StoreEmbedder(self.store, embedder, settings, replaces=True)
-        done = await reembedding.reembed(
+        done = await reembed(
             self.store,
             successor,
             batch_size=settings.batch_size,

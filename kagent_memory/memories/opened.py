@@ -13,6 +13,7 @@ from .. import telemetry
 from ..concurrency import run_in_thread
 from ..errors import NotFound
 from ..ingestion import JobHandlers, Providers, Worker
+from ..ingestion.reembedding import backfill
 from ..language.follow_ups import EARLIER_TURNS
 from ..records import MAX_QUERY_CHARS, SEARCHED, Change, Memory, Mode, Scope
 from ..redaction.redactors import Redactors
@@ -135,6 +136,10 @@ class Opened:
         batch = Batch(changes=changes)
         batch = await with_vectors(self.vectors, scope, batch, now, strict=strict)
         return await self.apply(scope, batch, now=now)
+
+    async def embed_later(self, vectors: StoreEmbedder) -> None:
+        """Queue the embedding of memories without a vector."""
+        await backfill(self.store, vectors, clock=self.clock, wake=self.worker.wake)
 
     async def apply(self, scope: Scope, batch: Batch, *, now: datetime) -> Sequence[str | None]:
         """Write a batch, wake the worker for the jobs in it, and return the ids of the changed

@@ -7,7 +7,6 @@ from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
     Generator,
-    Iterable,
     Iterator,
     Mapping,
     Sequence,
@@ -16,14 +15,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, partial
-from itertools import chain, groupby, islice, product
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Annotated, BinaryIO, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, TypeAdapter, ValidationError
 
 from ..checks import described
-from ..concurrency import batched, run_in_thread
+from ..concurrency import LONG, batched, run_in_thread
 from ..errors import InvalidInput
 from ..records import MAX_LINKS, Change, Filter, Memory, Revision, Scope
 from ..stores.planning import checked
@@ -33,7 +32,6 @@ from ..stores.values import (
     Erasure,
     Restored,
     Whole,
-    embed_job,
     every_state,
     with_after,
 )
@@ -43,7 +41,6 @@ from .types import Progress, Vector
 
 PART = 200
 MAX_LINE_BYTES = 64 * 2**20
-READ = 1_000_000  # characters; reading lines always goes to a thread
 # separators that some readers take for line ends
 LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\u0085\u2028\u2029"}
 Node: TypeAlias = tuple[Scope, str]
@@ -116,7 +113,7 @@ class ExportFile:
     derived: defaultdict[Node, set[Node]] = field(default_factory=lambda: defaultdict(set))
 
     @classmethod
-    def checked(cls, path: Path, tenant: str | None) -> ExportFile:
+    async def checked(cls, path: Path, tenant: str | None) -> ExportFile:
         """Read the file to its end, so that nothing is written of a file that cannot be imported
         whole.
 
@@ -125,35 +122,28 @@ class ExportFile:
         """
         file, withdrawn = cls(path), set[Node]()
         successors = list[tuple[Node, Node, str]]()
-        for number, line in enumerate(_lines_of(path), start=2):
-            scope, memory = line.scope, line.memory
+        async for scope, lines in file.batches():
             if tenant not in (None, scope.tenant):
                 raise InvalidInput(
-                    f"Line {number} of {path} is of the tenant {scope.tenant!r}; this imports into "
+                    f"{path} holds memories of the tenant {scope.tenant!r}; this imports into "
                     f"{tenant!r} alone."
                 )
-            file.widths.update(map(len, line.vectors))
-            if memory.superseded_by:
-                file.derived[scope, memory.superseded_by].add(line.node)
-            elif memory.state == "superseded":
-                withdrawn.add(line.node)
-            successors += line.successors()
+            for line in lines:
+                file.widths.update(map(len, line.vectors))
+                if line.memory.superseded_by:
+                    file.derived[scope, line.memory.superseded_by].add(line.node)
+                elif line.memory.state == "superseded":
+                    withdrawn.add(line.node)
+                successors += line.successors()
         for node, other, kind in successors:
             if kind == "merge" or other in withdrawn:
                 file.derived[node].add(other)
         return file
 
-    async def batches(
-        self, *, deriving: bool = False
-    ) -> AsyncGenerator[tuple[Scope, Sequence[Line]]]:
-        """Read the file in a thread, and yield up to `PART` memories of one scope at a time.
-
-        Args:
-            deriving: only yield memories that others are forgotten with.
-        """
-        every = _lines_of(self.path)
-        lines = (line for line in every if line.node in self.derived) if deriving else every
-        while part := await run_in_thread(READ, list, islice(lines, PART)):
+    async def batches(self) -> AsyncGenerator[tuple[Scope, Sequence[Line]]]:
+        """Read the file in a thread, and yield up to `PART` memories of one scope at a time."""
+        lines = _lines_of(self.path)
+        while part := await run_in_thread(LONG + 1, list, islice(lines, PART)):
             for scope, of_scope in groupby(part, key=lambda line: line.scope):
                 yield scope, [*of_scope]
 
@@ -253,7 +243,7 @@ async def export(
             wholes = await store.whole(scope, part)
             vectors_of = [await store.vectors(scope, number, part) for number in numbers]
             count += len(wholes)
-            for line in await run_in_thread(READ, _written, scope, wholes, vectors_of):
+            for line in await run_in_thread(LONG + 1, _written, scope, wholes, vectors_of):
                 yield line
     yield End(memories=count).model_dump_json()
 
@@ -296,9 +286,7 @@ async def import_file(
     for width in () if dry_run else file.widths:
         spaces[width] = (await space_of(store, width)).number
     blocked, counts = await _forgotten(memories, file), Counter[Restored]()
-    scopes = set[Scope]()
     async for scope, lines in file.batches():
-        scopes.add(scope)
         part = [line.whole(spaces) for line in lines if line.node not in blocked]
         counts.update(await store.restore(scope, part, dry_run=dry_run, now=memories.clock()))
         counts["forgotten"] += len(lines) - len(part)
@@ -309,20 +297,8 @@ async def import_file(
             erased = await memories.store.forget(scope, Erasure(ids=[id], now=memories.clock()))
             counts.update({"added": -len(erased), "forgotten": len(erased)})
         if memories.vectors is not None:
-            await _embed_later(memories, scopes)
+            await memories.embed_later(memories.vectors)
     return Imported(**counts)
-
-
-async def _embed_later(memories: Opened, scopes: Iterable[Scope]) -> None:
-    """Queue the embedding of whole scopes, because an interrupted import may have left memories
-    too, by the current embedder and by one that is replacing it.
-    """
-    spaces = await memories.store.memories.spaces.all()
-    names = ["", *(space.name for space in spaces if space.state == "filling")]
-    for batch in batched([*scopes], PART):
-        now = memories.clock()
-        await memories.store.enqueue([embed_job(*job) for job in product(batch, [now], names)])
-    memories.worker.wake()
 
 
 async def _forgotten(memories: Opened, file: ExportFile) -> set[Node]:
@@ -332,12 +308,12 @@ async def _forgotten(memories: Opened, file: ExportFile) -> set[Node]:
     forgotten, fresh = set[Node](), set[Node]()
     if not file.derived:
         return forgotten
-    async for scope, lines in file.batches(deriving=True):
-        part = [line.whole({}) for line in lines]
+    async for scope, lines in file.batches():
+        deriving = [line for line in lines if line.node in file.derived]
         outcomes = await memories.store.memories.restore(
-            scope, part, dry_run=True, now=memories.clock()
+            scope, [line.whole({}) for line in deriving], dry_run=True, now=memories.clock()
         )
-        pairs = zip(lines, outcomes, strict=True)
+        pairs = zip(deriving, outcomes, strict=True)
         fresh.update(line.node for line, outcome in pairs if outcome == "forgotten")
     while fresh:
         forgotten |= fresh

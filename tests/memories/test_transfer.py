@@ -347,8 +347,9 @@ async def test_an_import_that_breaks_off_goes_on(tmp_path, monkeypatch):
         for name in ("hash", "next"):
             await other.store.memories.spaces.replace(name, 64, None)
         assert await other.import_(path) == Imported(present=4, added=5)
-        jobs = Counter((job.kind, job.scope) for job in await other.jobs())
-        assert jobs == {("embed", ADA): 2, ("embed", GRACE): 2}
+        await other.work(until_idle=True)
+        jobs = Counter((job.model, job.scope) for job in await other.jobs())
+        assert jobs == {("next", ADA): 1, ("next", GRACE): 1}
         assert await all_of(other) == await all_of(memories)
 
 
