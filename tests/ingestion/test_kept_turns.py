@@ -157,11 +157,15 @@ async def test_turns_are_kept_only_where_they_may_be(store_uri, role, options, f
 
 
 async def test_forgetting_a_fact_forgets_its_turns(store_uri):
-    """Forgetting a fact forgets its turn and the turns that repeated it."""
+    """A fact is handed over with its turn and the turns that repeated it, and forgotten with
+    them.
+    """
     async with opened(store_uri) as memories:
         await say(memories, "s1", TURN)
         await say(memories, "s2", "As I said: oolong!", BICYCLE)
         [fact] = (await memories.list(ADA)).memories
+        [hit, *_] = await memories.recall(ADA, "oolong")
+        assert len(hit.sources) == 2
         erased = await memories.forget(ADA, ids=[fact.id], dry_run=True)
         assert len(erased) == 3
         await memories.forget(ADA, ids=[fact.id])

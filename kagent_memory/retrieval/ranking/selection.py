@@ -4,6 +4,7 @@ came from and the passages of long memories.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
@@ -189,17 +190,25 @@ def to_hits(
     search: Search, selection: Sequence[Ranked], memories: Mapping[int, Memory]
 ) -> list[Hit]:
     """Return the hits, each with the passage that fits the question if it is too long for the
-    budget, and with the turns that it came from, each once and within the budget.
+    budget, and with the turns that it came from or that repeated it, each once and within the
+    budget.
     """
+    view = search.view
     question, budget = search.question.text, search.budget_tokens
     most, remaining = (UNLIMITED, UNLIMITED) if budget is None else (PASSAGE_TOKENS, budget)
     remaining -= sum(_cost(memories[hit.row]) for hit in selection)
     hits: list[Hit] = []
     source_rows: set[int] = set()
+    selected_rows = {hit.row for hit in selection}
+    repeated_in: dict[int, list[int]] = defaultdict(list)
+    for row, memory in memories.items():
+        if memory.state == "source" and row not in selected_rows:
+            for fact in view.rows_of(row, memory.links):
+                repeated_in[fact].append(row)
     for hit in selection:
         memory, turns = memories[hit.row], list[Memory]()
         excerpt = passage(memory.content, question, max_tokens=most)
-        for row in search.view.rows_of(hit.row, memory.source_ids):
+        for row in (*view.rows_of(hit.row, memory.source_ids), *repeated_in[hit.row]):
             turn = memories.get(row)
             is_new = turn and turn.state == "source" and row not in source_rows
             if turn and is_new and remaining >= MIN_PASSAGE_TOKENS:
@@ -210,7 +219,7 @@ def to_hits(
         hits.append(
             Hit(
                 memory=memory,
-                scope=search.view.scope_of(hit.row),
+                scope=view.scope_of(hit.row),
                 score=hit.score,
                 cosine=hit.cosine,
                 relevance=hit.relevance,
