@@ -250,7 +250,7 @@ async def test_an_agents_acknowledgement_is_not_kept(a_message):
     kept.
     """
     turns = await turns_of(
-        ("user", "Please cancel my flight."), ("agent", a_message), ("user", a_message)
+        ("user", "Please cancel my flight, it is late."), ("agent", a_message), ("user", a_message)
     )
     assert [turn.text for turn in turns[1:]] == [a_message] * (1 + (a_message in TELLING))
 
