@@ -99,8 +99,7 @@ def to_payload(messages: Sequence[Message], *, ended: bool = False) -> dict[str,
 
     Recalled texts are left out: a forgotten memory must not be written again.
     """
-    unwritten = {"__all__": {"recalled"}}
-    written = _MESSAGES.dump_python([*messages], mode="json", exclude=unwritten)
+    written = _MESSAGES.dump_python([*messages], mode="json", exclude={"__all__": {"recalled"}})
     return {"ended": ended, "messages": written}
 
 
@@ -109,7 +108,8 @@ def from_payload(payload: Mapping[str, Any]) -> list[Message]:
     return _MESSAGES.validate_python(payload.get("messages", ()))
 
 
-def batch_key(messages: Sequence[Message], session_id: str, *, ended: bool) -> str:
+def batch_key(payload: Mapping[str, Any], session_id: str) -> str:
     """Return the key by which the same events of a session, queued twice, become one job."""
-    names = json.dumps([session_id, ended, *sorted({message.event_id for message in messages})])
+    event_ids = sorted({message["event_id"] for message in payload["messages"]})
+    names = json.dumps([session_id, payload["ended"], event_ids])
     return hashlib.blake2b(names.encode(), digest_size=16).hexdigest()

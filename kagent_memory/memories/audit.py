@@ -87,8 +87,8 @@ class Audit:
         )
 
 
-Evidence: TypeAlias = Iterable[tuple[Sequence[str], str]]
-"""For each defect the ids of the memories that it is about, and what was found."""
+Case: TypeAlias = tuple[tuple[str, ...], str]
+"""The ids of the memories that a defect is about, and what was found."""
 Key: TypeAlias = Callable[[Memory], Hashable]
 
 
@@ -99,20 +99,14 @@ async def audit_scope(
     store, wholes = memories.store.memories, list[Whole]()
     for part in batched(await store.kept(scope, Filter()), PART):
         wholes += await store.whole(scope, part)
-    contents, counts, findings = Contents(memories, wholes), dict[Defect, int](), list[Finding]()
-
-    def find() -> None:
-        for defect in dict.fromkeys(defects):
-            evidence: Evidence = getattr(contents, defect)()
-            cases = sorted((tuple(ids), detail) for ids, detail in evidence)
-            counts[defect] = len(cases)
-            findings.extend(
-                Finding(defect=defect, scope=scope, memory_ids=ids, detail=detail)
-                for ids, detail in cases[:most]
-            )
-
-    await run_in_thread(LONG + 1, find)
-    return Audit(scopes=1, memories=len(wholes), counts=counts, findings=tuple(findings))
+    found = await run_in_thread(LONG + 1, Contents(memories, wholes).find, defects)
+    findings = tuple(
+        Finding(defect=defect, scope=scope, memory_ids=ids, detail=detail)
+        for defect, cases in found.items()
+        for ids, detail in cases[:most]
+    )
+    counts = dict[Defect, int]((defect, len(cases)) for defect, cases in found.items())
+    return Audit(scopes=1, memories=len(wholes), counts=counts, findings=findings)
 
 
 class Contents:
@@ -124,51 +118,55 @@ class Contents:
         self.redactors, self.wholes, now = memories.redactors, wholes, memories.clock()
         self.visible = [whole.memory for whole in wholes if is_visible(whole.memory, now)]
 
-    def exact_duplicate(self) -> Evidence:
+    def find(self, defects: Sequence[Defect]) -> Mapping[Defect, Sequence[Case]]:
+        """Find these defects."""
+        return {defect: sorted(getattr(self, defect)()) for defect in defects}
+
+    def exact_duplicate(self) -> Iterator[Case]:
         """Find memories that say the same word for word."""
         for ids in _groups(self.visible, _text, lambda memory: memory.id):
             yield ids, f"{len(ids)} say the same, word for word"
 
-    def near_duplicate(self) -> Evidence:
+    def near_duplicate(self) -> Iterator[Case]:
         """Find linked facts of which none was to replace the other."""
         for older, newer in self._linked():
             if not was_to_replace(older, newer):
-                yield [older.id, newer.id], "linked as the same"
+                yield (older.id, newer.id), "linked as the same"
 
-    def contradiction(self) -> Evidence:
+    def contradiction(self) -> Iterator[Case]:
         """Find slots with several values, and explicit saves that a linked fact was to replace."""
         for ids in _groups(self.visible, slot_of, _text):
             yield ids, f"{len(ids)} values of one attribute"
         for older, newer in self._linked():
             slot = slot_of(older)
             if was_to_replace(older, newer) and (slot is None or slot != slot_of(newer)):
-                yield [older.id, newer.id], "one was to replace the other, a saved one"
+                yield (older.id, newer.id), "one was to replace the other, a saved one"
 
     def _linked(self) -> Iterator[Sequence[Memory]]:
         """Yield linked facts in pairs, the one that was said first before the other."""
         facts = {memory.id: memory for memory in self.visible if not memory.verbatim}
-        for pair in {frozenset((id, other)) for id in facts for other in facts[id].links}:
-            linked = [facts[id] for id in pair if id in facts]
-            if len(linked) > 1:
-                yield sorted(linked, key=lambda fact: (said(fact), fact.id))
+        pairs = {frozenset((id, other)) for id in facts for other in facts[id].links}
+        for pair in pairs:
+            if pair <= facts.keys():
+                yield sorted(map(facts.__getitem__, pair), key=lambda fact: (said(fact), fact.id))
 
-    def recall_loop(self) -> Evidence:
+    def recall_loop(self) -> Iterator[Case]:
         """Find texts of agents and tools that repeat older memories in other words."""
         known, texts = Statements(), set[bytes]()
         for memory in sorted(self.visible, key=lambda memory: (memory.created_at, memory.id)):
             spoken, is_new = Message(text=memory.content, role="agent"), _text(memory) not in texts
             if memory.origin in ("agent", "tool") and is_new and not unmasked(spoken, known):
-                yield [memory.id], f"what the {memory.origin} said repeats an older memory"
+                yield (memory.id,), f"what the {memory.origin} said repeats an older memory"
             texts.add(_text(memory))
             known.add_memory(memory)
 
-    def secret(self) -> Evidence:
+    def secret(self) -> Iterator[Case]:
         """Find secrets, by our redaction or by the store's own."""
         own = self.redactors.secrets
         masks = [own] if own is redact else [own, redact]
         return self._holding(lambda text: ["secret" for mask in masks if mask(text) != text])
 
-    def personal_data(self) -> Evidence:
+    def personal_data(self) -> Iterator[Case]:
         """Find personal data; without the setting `pii` only the kinds that need no library."""
         data, secrets = (
             self.redactors.personal or PersonalData(WITHOUT_LIBRARIES),
@@ -176,7 +174,7 @@ class Contents:
         )
         return self._holding(lambda text: [kind for _, _, kind in data.spans(secrets(text))])
 
-    def _holding(self, kinds: Callable[[str], Iterable[str]]) -> Evidence:
+    def _holding(self, kinds: Callable[[str], Iterable[str]]) -> Iterator[Case]:
         """Find memories in any state whose text or history contains something of a kind."""
         for whole in self.wholes:
             texts = {*_texts(whole.memory)}
@@ -185,16 +183,16 @@ class Contents:
             )
             for place, written in (("", texts), ("in its history: ", former - texts)):
                 if found := {kind for text in written for kind in kinds(text)}:
-                    yield [whole.memory.id], place + ", ".join(sorted(found))
+                    yield (whole.memory.id,), place + ", ".join(sorted(found))
 
 
-def _groups(memories: Iterable[Memory], key: Key, differing: Key) -> Iterator[Sequence[str]]:
+def _groups(memories: Iterable[Memory], key: Key, differing: Key) -> Iterator[tuple[str, ...]]:
     """Yield the ids of distinct memories that share a key other than None."""
     groups = defaultdict[Hashable, dict[Hashable, str]](dict)
     for memory in memories:
         groups[key(memory)].setdefault(differing(memory), memory.id)
     groups.pop(None, None)
-    return ([*group.values()] for group in groups.values() if len(group) > 1)
+    return (tuple(group.values()) for group in groups.values() if len(group) > 1)
 
 
 def _text(memory: Memory) -> bytes:

@@ -9,7 +9,6 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from ..concurrency import cancel_and_wait
@@ -147,12 +146,7 @@ class Maintenance(Opened):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     @verb("POST /drain")
@@ -180,12 +174,8 @@ class Maintenance(Opened):
                 return False
             await asyncio.sleep(min(pause, remaining))
             pause = min(1.5 * pause, MAX_PAUSE_SECONDS)  # many callers may wait for one long job
-        counting = asyncio.create_task(self.deliveries.try_flush())
-        # not cancelled on time-out, or its running job would be lost
-        await asyncio.wait([counting], timeout=max(0.0, end - time.monotonic()) + 0.01)
-        if not (counting.done() and counting.result()):
-            return False
-        return await self._log_unfinished()
+        remaining = max(0.0, end - time.monotonic()) + 0.01
+        return await self.deliveries.flush_within(remaining) and await self._log_unfinished()
 
     async def _log_unfinished(self) -> bool:
         """Log what is left in the queue; return False if there are dead letters or it cannot be

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any, Self
 
@@ -22,7 +22,6 @@ from ..records import (
     Recall,
     Revision,
     Scope,
-    Scopes,
     Time,
 )
 from ..redaction.redactors import choose_redactors
@@ -261,20 +260,17 @@ class Memories(Writing, Forgetting, Maintenance):
 
     async def _resolve(self, which: WhichScopes) -> list[Scope]:
         """Expand `Scopes` patterns into the scopes that exist, each once."""
-        if isinstance(which, Scope):
-            return [which]
-        patterns = [which] if isinstance(which, Scopes) else which
+        patterns = which if isinstance(which, Sequence) else [which]
         if not patterns:
             raise InvalidInput("Name at least one scope to search.")
         scopes: dict[Scope, None] = {}
         for pattern in patterns:
-            if isinstance(pattern, Scope):
-                scopes[pattern] = None
-            else:
-                matching = await self.store.scopes(
-                    tenant=pattern.tenant, user=pattern.user, app=pattern.app, limit=MAX_SCOPES + 1
-                )
-                scopes.update(dict.fromkeys(matching))
+            matching: Sequence[Scope] = (
+                [pattern]
+                if isinstance(pattern, Scope)
+                else await self.store.scopes(**asdict(pattern), limit=MAX_SCOPES + 1)
+            )
+            scopes.update(dict.fromkeys(matching))
             if len(scopes) > MAX_SCOPES:
                 raise InvalidInput(
                     f"A search covers at most {MAX_SCOPES:,} scopes. Narrow it by user or app."

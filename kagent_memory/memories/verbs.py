@@ -67,12 +67,10 @@ class Verb:
         self.method, _, self.path = route.partition(" ")
         self.durable = durable
         self.is_stream = inspect.isasyncgenfunction(function)
-        self.doc = inspect.getdoc(function) or ""
         self.signature = inspect.signature(function)
-        _, *parameters = self.signature.parameters.values()
         self.defaults = {
-            parameter.name: parameter.default
-            for parameter in parameters
+            name: parameter.default
+            for name, parameter in self.signature.parameters.items()
             if parameter.default is not parameter.empty
         }
 

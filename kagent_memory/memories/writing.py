@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from ..checks import checked_text
 from ..concurrency import LONG, PORTION, SHORT, each_aside, run_in_thread
 from ..errors import Conflict, InvalidInput, NotFound
 from ..ingestion.editing import (
@@ -28,6 +27,7 @@ from ..records import (
     MemoryType,
     Message,
     Scope,
+    Text,
     Time,
     new_id,
 )
@@ -83,30 +83,27 @@ class Writing(Opened):
             if any(message.recalled for message in messages):
                 size = max(size, LONG)  # masking recalled texts takes longer than the messages tell
             max_bytes = self.settings.max_content_bytes
-            ready = await run_in_thread(
-                size, prepared, messages, session_id, self.redactors.save, max_bytes
-            )
-            ingested = await self.store.memories.taken(
-                scope, session_id, [message.event_id for message in ready]
-            )
-            new = [message for message in ready if message.event_id not in ingested]
-            # ending an ended session needs no job
+
+            def written() -> dict[str, Any]:
+                ready = prepared(messages, session_id, self.redactors.save, max_bytes)
+                return to_payload(ready, ended=ended)
+
+            payload = await run_in_thread(size, written)
+            event_ids = [message["event_id"] for message in payload["messages"]]
+            ingested = await self.store.memories.taken(scope, session_id, event_ids)
+            new = [each for each in payload["messages"] if each["event_id"] not in ingested]
+            payload["messages"] = new
             if end_after_minutes is not None and not compaction:
                 former = await self.store.queue.waiting(scope, "session_end", session_id)
                 compaction = former is not None and former.provider.startswith(f"{REUSING}+")
             provider, model = self.providers.choose(scope, compaction=compaction, brought=llm)
             now = self.clock()
-
-            def written() -> tuple[str, dict[str, Any]]:
-                return batch_key(new, session_id, ended=ended), to_payload(new, ended=ended)
-
-            key, payload = await run_in_thread(size, written)
             job = Job(
                 id=new_id(now),
                 scope=scope,
                 kind="transcript",
                 session_id=session_id,
-                key=key,
+                key=batch_key(payload, session_id),
                 payload=payload,
                 provider=provider,
                 model=model,
@@ -224,7 +221,7 @@ class Writing(Opened):
         happened_at: Time | None = None,
         revision: int | None = None,
         who: Who = "",
-        why: str = "",
+        why: Text = "",
     ) -> Memory:
         """Change fields of a memory and keep the previous state in its history.
 
@@ -267,7 +264,6 @@ class Writing(Opened):
         changes = {name: value for name, value in values.items() if value is not None}
         if not changes:
             raise InvalidInput(NOTHING_GIVEN)
-        checked_text(why, "why")
         return await self._edited("edit", scope, id, changes, revision=revision, who=who, why=why)
 
     @verb("PUT /memories/{id}/pin", durable=True)

@@ -107,6 +107,13 @@ class Deliveries:
             return False
         return True
 
+    async def flush_within(self, seconds: float) -> bool:
+        """Write all counts now; return True if that succeeds in time."""
+        writing = asyncio.create_task(self.try_flush())
+        # not cancelled on time-out, or the counts that it is writing would be lost
+        await asyncio.wait([writing], timeout=seconds)
+        return writing.done() and writing.result()
+
     async def close(self) -> None:
         """Write the remaining counts, within `CLOSE_SECONDS`, and stop."""
         if self._task is None:

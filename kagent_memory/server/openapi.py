@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from inspect import Parameter, Signature
+from inspect import Parameter, Signature, getdoc
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Path, Query
@@ -64,14 +64,15 @@ def document() -> dict[str, Any]:
     router = APIRouter(prefix="/api/v1", responses={"default": PROBLEM})
     router.add_api_route("/info", info, operation_id="info")
     for name, verb in VERBS.items():
+        text = getdoc(verb.function) or ""
         is_lines = verb.is_stream or verb.takes_file
         router.add_api_route(
             verb.path,
             _endpoint(verb),
             methods=[verb.method],
             operation_id=name,
-            summary=verb.doc.partition(".")[0].replace("\n", " "),
-            description=verb.doc,
+            summary=text.partition(".")[0].replace("\n", " "),
+            description=text,
             response_model=None if is_lines else verb.types["return"],
             response_class=Lines if is_lines else JSONResponse,
         )
