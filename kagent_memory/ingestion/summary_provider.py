@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from ..errors import ConfigurationError
-from ..language.tokenizer import EDGES, STOP_WORDS, is_question, tokens
+from ..language.tokenizer import EDGES, is_question, query_terms, tokens
 from ..models.calls import has_async
 from ..models.llm import Llm
 from ..records import Fact, Memory, MemoryType, Message
@@ -144,8 +144,7 @@ def _kept(transcript: Transcript) -> Iterator[tuple[Message, tuple[str, ...]]]:
     turns = transcript.said
     short = {number for number, message in enumerate(turns) if says_little(message.text)}
     informative = (message.text for number, message in enumerate(turns) if number not in short)
-    terms = (term for text in informative if short for term in tokens(text))
-    topics = frozenset(terms) - STOP_WORDS
+    topics = {term for text in informative if short for term in query_terms(text)}
     before = Message(text="")
     for number, message in enumerate(turns):
         events = (message,)
