@@ -14,8 +14,8 @@ from typing_extensions import Unpack
 from ..errors import Conflict
 from ..records import Scope
 from .base import MemoryStore
-from .codec import MAX_LIMIT, event_ids_in, without_events
-from .decisions import in_order
+from .codec import MAX_LIMIT, event_ids_in
+from .decisions import in_order, tombstones_of
 from .sql.memories import CACHE_MB, SqlMemoryStore
 from .sql.queue import JobQueue
 from .sql.receipts import ReceiptStore
@@ -40,8 +40,9 @@ class Store:
 
     Parts of one database share its transactions. If the memories are kept elsewhere, the other
     parts belong to a `companion`, and no transaction spans both: a batch writes its memories first,
-    then queues follow-on jobs, then ends its job. If a process is killed in between, another worker
-    takes the job, finds its events ingested and adds nothing twice.
+    then ends its job. If a process is killed in between, another worker takes the job, finds its
+    events ingested and adds nothing twice. The companion notes ingested and forgotten events too,
+    so that the queue leaves them out.
 
     Attributes:
         companion: the memories of the database that keeps the other parts, if that is another one.
@@ -77,27 +78,14 @@ class Store:
             if [job.fence for job in running] != [fence]:
                 raise Conflict(f"The job {id} is no longer held with the fence {fence}.")
         applied = await self.memories.apply(scope, replace(batch, job=None, jobs=()), now=now)
-        if batch.job is not None or batch.jobs:
-            rest = Batch(job=batch.job, jobs=await self._fresh(batch.jobs))
+        rest = Batch(taken=batch.taken, job=batch.job, jobs=batch.jobs)
+        if rest != Batch():
             await self.companion.apply(scope, rest, now=now)
         return applied
 
     async def enqueue(self, jobs: Sequence[Job]) -> None:
         """Queue jobs without the messages of events that were ingested or forgotten."""
-        await self.queue.enqueue(jobs if self.companion is None else await self._fresh(jobs))
-
-    async def _fresh(self, jobs: Sequence[Job]) -> Sequence[Job]:
-        """Return jobs without the messages of events that were ingested or forgotten."""
-        return [
-            replace(job, payload=without_events(job.payload, await self._taken_events(job)))
-            for job in jobs
-        ]
-
-    async def _taken_events(self, job: Job) -> frozenset[str]:
-        events = sorted(event_ids_in(job.payload))
-        if not events:
-            return frozenset()
-        return await self.memories.taken(job.scope, job.session_id, events)
+        await self.queue.enqueue(jobs)
 
     async def forget(self, scope: Scope, which: Erasure) -> tuple[str, ...]:
         """Erase memories, and withdraw the queued jobs of a session or of everything, with
@@ -106,21 +94,18 @@ class Store:
         """
         if self.companion is None:
             return await self.memories.forget(scope, which)
+        doomed = await self.memories.forget(scope, replace(which, dry_run=True))
+        if which.dry_run:
+            return doomed
         events = {*which.event_ids}
         for job in await self.queue.jobs(scope=scope, limit=MAX_LIMIT):
             if which.everything or job.session_id == which.session_id:
                 events |= event_ids_in(job.payload)
-        erased_ids = await self.memories.forget(scope, replace(which, event_ids=sorted(events)))
-        if which.dry_run:
-            return erased_ids
-        jobs = await self.queue.jobs(scope=scope, limit=MAX_LIMIT)
-        taken_events = frozenset[str]().union(*[await self._taken_events(job) for job in jobs])
-        await self.queue.withdraw(
-            scope,
-            session_id=which.session_id,
-            everything=which.everything,
-            event_ids=taken_events,
-        )
+        for whole in await self.memories.whole(scope, doomed):
+            events |= {key for _, key in tombstones_of(whole)}
+        which = replace(which, event_ids=sorted(events))
+        erased_ids = await self.memories.forget(scope, which)
+        await self.companion.forget(scope, replace(which, ids=(), who=None))
         if which.who is not None and (erased_ids or events):
             await self.receipts.add(scope, "forget", erased_ids, who=which.who, now=which.now)
         return erased_ids

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from ..records import Scope
@@ -57,31 +57,6 @@ def chain_id(tenant: str) -> str:
 def keyed_digest(key: bytes, what: bytes) -> str:
     """Return a digest that reveals nothing without the key."""
     return hashlib.blake2b(what, key=key, digest_size=DIGEST_CHARS // 2).hexdigest()
-
-
-def next_receipt(
-    chain: ReceiptChain,
-    key: bytes,
-    scope: Scope,
-    kind: str,
-    ids: Sequence[str],
-    *,
-    who: str,
-    now: datetime,
-) -> Receipt:
-    """Return the next receipt of a chain."""
-    unsealed = Receipt(
-        number=chain.length + 1,
-        kind=kind,
-        memories=len(ids),
-        at=now,
-        who=who,
-        whose=keyed_digest(key, scope.id),
-        digests="".join(keyed_digest(key, id.encode()) for id in sorted(ids)),
-        previous=chain.head,
-        digest="",
-    )
-    return replace(unsealed, digest=seal(unsealed))
 
 
 def seal(receipt: Receipt) -> str:

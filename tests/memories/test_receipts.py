@@ -186,7 +186,7 @@ async def test_a_forgetting_that_fails_leaves_no_receipt(monkeypatch):
         def fails(*_args: Any, **_more: Any) -> Any:
             raise ConnectionError("the cable")
 
-        monkeypatch.setattr(receipts, "next_receipt", fails)
+        monkeypatch.setattr(receipts, "seal", fails)
         with pytest.raises(ConnectionError):
             await memories.forget(SCOPE, id)
         monkeypatch.undo()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -273,22 +273,6 @@ class JobQueue(Part):
         """
         if not is_id(job_id) or not await session.rows("drop_job", id=job_id):
             raise NotFound(f"There is no idle job {job_id!r}.")
-
-    @writing
-    async def withdraw(
-        self,
-        session: Transaction,
-        scope: Scope,
-        *,
-        session_id: str | None = None,
-        everything: bool = False,
-        event_ids: Collection[str] = (),
-    ) -> None:
-        """Delete the jobs of a session or scope, and the messages of these events from all other
-        jobs, running ones too.
-        """
-        await session.touch(0)
-        await withdraw(session, session_id, everything, frozenset(event_ids))
 
     @writing
     async def lease(self, session: Transaction, name: str, owner: str, *, seconds: float) -> bool:

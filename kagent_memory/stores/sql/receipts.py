@@ -9,7 +9,7 @@ from datetime import datetime
 
 from ...records import Scope
 from ..codec import bounded
-from ..receipts import KEY_BYTES, Receipt, ReceiptChain, chain_id, next_receipt
+from ..receipts import KEY_BYTES, Receipt, ReceiptChain, chain_id, keyed_digest, seal
 from .session import Part, Transaction, reading, writing
 
 
@@ -17,13 +17,24 @@ async def add_receipt(
     session: Transaction, kind: str, ids: Sequence[str], *, who: str, now: datetime
 ) -> None:
     """Append a receipt. Call it last: the rest of the transaction acts for the chain."""
-    id = chain_id(session.scope.tenant)
-    await session.rows("act_for_chain", chain=id)
-    [row] = await session.rows("hold_chain", chain=id, key=os.urandom(KEY_BYTES))
-    chain = ReceiptChain(row["length"], row["head"])
-    receipt = next_receipt(chain, bytes(row["key"]), session.scope, kind, ids, who=who, now=now)
-    await session.send("insert_receipt", chain=id, **asdict(receipt))
-    await session.send("move_chain", chain=id, number=receipt.number, digest=receipt.digest)
+    chain = chain_id(session.scope.tenant)
+    await session.rows("act_for_chain", chain=chain)
+    [row] = await session.rows("hold_chain", chain=chain, key=os.urandom(KEY_BYTES))
+    key = bytes(row["key"])
+    receipt = Receipt(
+        number=row["length"] + 1,
+        kind=kind,
+        memories=len(ids),
+        at=now,
+        who=who,
+        whose=keyed_digest(key, session.scope.id),
+        digests="".join(keyed_digest(key, id.encode()) for id in sorted(ids)),
+        previous=row["head"],
+        digest="",
+    )
+    sealed = {**asdict(receipt), "chain": chain, "digest": seal(receipt)}
+    await session.send("insert_receipt", **sealed)
+    await session.send("move_chain", **sealed)
 
 
 class ReceiptStore(Part):
