@@ -30,7 +30,7 @@ class Question:
         text: the query; a vague one is completed from earlier turns.
         terms: the search terms.
         undated: the terms without its dates, if it only asks what happened on them; else None.
-        names: the terms of each identifier and name.
+        names: the terms of each identifier and name, without function words ("O'Brien").
         spans: the times that it names, also those without a year.
         windows: the intervals of those in a known year.
         forms: other forms of its terms in its language, by term.
@@ -66,7 +66,7 @@ class Question:
             text=text,
             terms=_terms(text, names),
             undated=None if dates is None else _terms(dates, names),
-            names=names,
+            names=[name - small_words or name for name in names],
             spans=spans,
             windows=windows(spans),
             forms=forms,

@@ -29,6 +29,7 @@ OTHERS = {
     "v1.10.2": "The rollback went to v1.10.2 in the end.",
     "feature/login": "The branch feature/login waits for a review.",
     "Miró": "The poster in the hall is by Miró.",
+    "O'Brien": "The keys are with O'Brien.",
     "“Blue Harbour”": "The customer calls it Blue Harbour.",
 }
 
@@ -40,7 +41,7 @@ class NearlyConstant:
 
     async def embed(self, texts: Sequence[str], **_: Any) -> Any:
         rows = np.ones((len(texts), 64), np.float32)
-        rows[:, 0] += [1e-4 * (sum(text.encode()) % 97) for text in texts]
+        rows[:, 0] += [1e-2 * (sum(text.encode()) % 23) for text in texts]
         return rows
 
 
