@@ -110,6 +110,7 @@ def from_payload(payload: Mapping[str, Any]) -> list[Message]:
 
 def batch_key(payload: Mapping[str, Any], session_id: str) -> str:
     """Return the key by which the same events of a session, queued twice, become one job."""
-    event_ids = sorted({message["event_id"] for message in payload["messages"]})
-    names = json.dumps([session_id, payload["ended"], event_ids])
+    names = json.dumps(
+        (session_id, payload["ended"], sorted({each["event_id"] for each in payload["messages"]}))
+    )
     return hashlib.blake2b(names.encode(), digest_size=16).hexdigest()

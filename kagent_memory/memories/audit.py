@@ -12,8 +12,6 @@ from ..concurrency import LONG, batched, run_in_thread
 from ..ingestion.echoes import Statements, unmasked
 from ..language.tokenizer import identity
 from ..records import Filter, Memory, Message, Scope
-from ..redaction import redact
-from ..redaction.personal_data import WITHOUT_LIBRARIES, PersonalData
 from ..stores.filter_match import is_visible
 from ..stores.planning import said, slot_of, was_to_replace
 from ..stores.values import Whole, every_state
@@ -162,17 +160,11 @@ class Contents:
 
     def secret(self) -> Iterator[Case]:
         """Find secrets, by our redaction or by the store's own."""
-        own = self.redactors.secrets
-        masks = [own] if own is redact else [own, redact]
-        return self._holding(lambda text: ["secret" for mask in masks if mask(text) != text])
+        return self._holding(self.redactors.secret_kinds)
 
     def personal_data(self) -> Iterator[Case]:
         """Find personal data; without the setting `pii` only the kinds that need no library."""
-        data, secrets = (
-            self.redactors.personal or PersonalData(WITHOUT_LIBRARIES),
-            self.redactors.secrets,
-        )
-        return self._holding(lambda text: [kind for _, _, kind in data.spans(secrets(text))])
+        return self._holding(self.redactors.personal_kinds)
 
     def _holding(self, kinds: Callable[[str], Iterable[str]]) -> Iterator[Case]:
         """Find memories in any state whose text or history contains something of a kind."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -15,16 +14,14 @@ PAGE = 1000  # memories read at once
 
 
 async def each_memory(
-    memories: Memories, scope: Scope, *, filter: Filter = Filter(), most: float = math.inf
+    memories: Memories, scope: Scope, *, filter: Filter = Filter()
 ) -> AsyncGenerator[Memory]:
-    """Yield the memories of a scope, newest first, about `most` at most."""
+    """Yield the memories of a scope, newest first."""
     cursor: str | None = None
-    read = 0
-    while read < most:
+    while True:
         page = await memories.list(scope, filter=filter, limit=PAGE, cursor=cursor)
         for memory in page.memories:
             yield memory
-        read += len(page.memories)
         if (cursor := page.cursor) is None:
             return
 

@@ -54,10 +54,6 @@ def _model(value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo)
     return value
 
 
-def _model_name(value: Any) -> str:
-    return value.name
-
-
 def _cleaned(turn: Any) -> Any:
     return valid_text(turn) if isinstance(turn, str) else turn
 
@@ -88,7 +84,7 @@ _NUMBERS: Any = Annotated[
     WrapValidator(_array),
     PlainSerializer(_numbers),
 ]
-_MODEL: Any = Annotated[str, WrapValidator(_model), PlainSerializer(_model_name)]
+_MODEL: Any = Annotated[str, WrapValidator(_model)]
 
 Name: TypeAlias = Annotated[str, AfterValidator(partial(checked_name, what="The name"))]
 """The name of a tenant, a user or an app."""

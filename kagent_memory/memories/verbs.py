@@ -6,14 +6,16 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
-from typing import Any, TypeVar, cast, get_args, get_type_hints
+from typing import Any, TypeVar, cast, get_type_hints
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from ..checks import described, fields_adapter
 from ..errors import InvalidInput
 
+FILE = "path"
+# the answer, a file and a callback
+NO_JSON = frozenset({"return", FILE, "progress"})
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -59,6 +61,7 @@ class Verb:
         method, path: its route on a server, with arguments in braces; both empty: none.
         durable: True if it runs to its end once begun.
         is_stream: True if it yields lines.
+        takes_file: the name of the argument that is sent to a server as a file, or "".
     """
 
     def __init__(self, function: Callable[..., Any], route: str, *, durable: bool) -> None:
@@ -68,6 +71,7 @@ class Verb:
         self.durable = durable
         self.is_stream = inspect.isasyncgenfunction(function)
         self.signature = inspect.signature(function)
+        self.takes_file = FILE if FILE in self.signature.parameters else ""
         self.defaults = {
             name: parameter.default
             for name, parameter in self.signature.parameters.items()
@@ -85,11 +89,6 @@ class Verb:
         kinds = {name: kind for name, kind in self.types.items() if name != "return"}
         return fields_adapter(self.name, kinds)
 
-    @cached_property
-    def takes_file(self) -> str:
-        """Return the name of the argument that is sent to a server as a file, or ""."""
-        return next((name for name, kind in self.types.items() if Path in get_args(kind)), "")
-
     @property
     def in_query(self) -> bool:
         """Return True if a server reads the arguments from the query string."""
@@ -100,11 +99,7 @@ class Verb:
         """Return the types of the arguments that a server takes as JSON, without callbacks and
         files.
         """
-        return {
-            name: kind
-            for name, kind in self.types.items()
-            if name not in ("return", self.takes_file) and not _is_callback(kind)
-        }
+        return {name: kind for name, kind in self.types.items() if name not in NO_JSON}
 
     @cached_property
     def answer(self) -> TypeAdapter[Any]:
@@ -147,10 +142,6 @@ class Verb:
             raise InvalidInput(
                 f"{self.name}: an argument holds what is not JSON: {error}."
             ) from error
-
-
-def _is_callback(kind: Any) -> bool:
-    return any(getattr(part, "__origin__", None) is Callable for part in (kind, *get_args(kind)))
 
 
 def _plain(value: Any) -> Any:

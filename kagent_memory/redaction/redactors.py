@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..errors import ConfigurationError
 from ..settings import MemorySettings
 from . import Redactor, redactor
 from . import redact as mask_secrets
-from .personal_data import PersonalData
+from .personal_data import WITHOUT_LIBRARIES, PersonalData
 
 
 class Redactors(NamedTuple):
@@ -18,13 +19,24 @@ class Redactors(NamedTuple):
         save: masks a text to store; it may refuse one.
         mask: masks a text for a search or the log.
         secrets: masks secrets only, whatever the setting `pii` says.
-        personal: finds personal data; None without the setting `pii`.
+        personal: finds personal data; without the setting `pii` only the kinds that need no
+            library.
     """
 
     save: Redactor
     mask: Redactor
     secrets: Redactor
-    personal: PersonalData | None = None
+    personal: PersonalData
+
+    def secret_kinds(self, text: str) -> Sequence[str]:
+        """Return "secret" for each redaction, this and our own, that finds one in a text."""
+        own = self.secrets
+        masks = [own] if own is mask_secrets else [own, mask_secrets]
+        return ["secret" for mask in masks if mask(text) != text]
+
+    def personal_kinds(self, text: str) -> Sequence[str]:
+        """Return the kinds of personal data in a text, apart from secrets."""
+        return [kind for _, _, kind in self.personal.spans(self.secrets(text))]
 
 
 def choose_redactors(redact: Redactor | None, settings: MemorySettings) -> Redactors:
@@ -43,7 +55,7 @@ def choose_redactors(redact: Redactor | None, settings: MemorySettings) -> Redac
         redact = redactor(settings.secrets_file) if settings.secrets_file else mask_secrets
     rules = settings.pii
     if rules is None:
-        return Redactors(redact, redact, redact)
+        return Redactors(redact, redact, redact, PersonalData(WITHOUT_LIBRARIES))
     data = PersonalData(rules.kinds, regions=rules.regions, table=rules.file)
     mask = data.after(redact)
     save = mask if rules.mode == "mask" else data.refusing(redact, dropped=rules.mode == "drop")

@@ -46,7 +46,11 @@ Series: TypeAlias = Sequence[tuple[str, int]]
 async def dashboard(request: Request, scope: PageScope) -> Response:
     """Show counts and plots."""
     memories = memories_of(request)
-    rows = [memory async for memory in each_memory(memories, scope, most=MAX_READ)]
+    rows = list[Memory]()
+    async for memory in each_memory(memories, scope):
+        rows.append(memory)
+        if len(rows) == MAX_READ:
+            break
     stats, now = await memories.stats(scope), request.app.state.clock()
     plots = {
         "Memories over the last 30 days": growth(rows, now),
