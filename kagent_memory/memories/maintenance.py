@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from ..concurrency import cancel_and_wait
 from ..errors import ConfigurationError, StoreError
@@ -32,8 +32,6 @@ logger = logging.getLogger(__name__)
 CLOSE_SECONDS = 5.0
 FIRST_PAUSE_SECONDS = 0.03
 MAX_PAUSE_SECONDS = 0.25
-BACKFILL = "kagent-memory-backfill"
-"""The task that queues the embedding of what a store held before it had an embedder."""
 
 
 class Maintenance(Opened):
@@ -43,16 +41,15 @@ class Maintenance(Opened):
         """Start the background work: the worker, the prune, and the embedding of memories that were
         stored without an embedder.
         """
-        tasks = self._background
-        tasks.append(asyncio.create_task(self.worker.work(self._stop), name="kagent-memory-worker"))
+        work: dict[str, Coroutine[Any, Any, None]] = {"worker": self.worker.work(self._stop)}
         if hours := self.settings.prune_every_hours:
-            pruning = keep_pruned(self.store.queue, self.prune, every_hours=hours)
-            tasks.append(asyncio.create_task(pruning, name="kagent-memory-prune"))
+            work["prune"] = keep_pruned(self.store.queue, self.prune, every_hours=hours)
         if self.vectors is not None:
-            filling = self.embed_later(self.vectors)
-            tasks.append(asyncio.create_task(filling, name=BACKFILL))
-        for task in tasks:
+            work["backfill"] = self.embed_later(self.vectors)
+        for name, coroutine in work.items():
+            task = asyncio.create_task(coroutine, name=f"kagent-memory-{name}")
             task.add_done_callback(_log_failure)
+            self._background[name] = task
 
     @verb("GET /jobs")
     async def jobs(
@@ -137,7 +134,7 @@ class Maintenance(Opened):
         if self._background:
             await self.drain(CLOSE_SECONDS)
         self._stop.set()
-        await cancel_and_wait(*self._background)
+        await cancel_and_wait(*self._background.values())
         self._background.clear()
         await self.deliveries.close()
         await self.store.close()
@@ -161,8 +158,8 @@ class Maintenance(Opened):
             letters, which are accepted and never done. The log says what is left.
         """
         end = time.monotonic() + timeout
-        if filling := [task for task in self._background if task.get_name() == BACKFILL]:
-            await asyncio.wait(filling, timeout=timeout)  # until it has queued all its work
+        if filling := self._background.get("backfill"):
+            await asyncio.wait([filling], timeout=timeout)  # until it has queued all its work
         pause = FIRST_PAUSE_SECONDS
         while True:
             with suppress(StoreError):  # an unavailable store may still hold jobs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
@@ -10,11 +11,12 @@ from datetime import datetime
 from typing import Any, Self
 
 from ..checks import check_option
-from ..errors import InvalidInput
-from ..ingestion.summary_provider import SummaryProvider
-from ..models.embedding import EmbedderChoice
-from ..models.llm import Llm
-from ..models.reranking import RerankChoice
+from ..errors import ConfigurationError, InvalidInput
+from ..ingestion import Providers
+from ..ingestion.summary_provider import SummaryProvider, checked_provider, with_settings
+from ..models.embedding import CheckedEmbedder, EmbedderChoice, open_embedder
+from ..models.llm import Llm, open_llm
+from ..models.reranking import RerankChoice, Reranker, open_reranker
 from ..records import (
     GATED,
     Filter,
@@ -32,9 +34,9 @@ from ..retrieval.ranking.importance import ImportanceWeights
 from ..retrieval.retriever import Retriever
 from ..retrieval.search import Search, models_until
 from ..settings import MemorySettings, compose, without_secrets
-from ..stores.values import Facets, Order, Page
+from ..stores import Store, open_store
+from ..stores.values import Facets, OpenOptions, Order, Page
 from .caller_vectors import for_query
-from .choices import check_gate, choose_models, open_database
 from .forgetting import Forgetting
 from .maintenance import Maintenance
 from .opened import utc_now
@@ -116,7 +118,7 @@ class Memories(Writing, Forgetting, Maintenance):
         bare, settings = compose(uri, settings, options, os.environ)
         if isinstance(gate, bool):
             gate, settings = None, settings.updated({"gate": gate})
-        check_gate(gate)
+        _check_gate(gate)
         check_option("rank", rank, RankSettings | None)
         check_option("importance_weights", importance_weights, ImportanceWeights | None)
         check_option("redact", redact, Callable | None)
@@ -124,10 +126,10 @@ class Memories(Writing, Forgetting, Maintenance):
         redactors = choose_redactors(redact, settings)
         # in a thread, because looking up a provider may import LiteLLM
         embedder, providers, reranker = await asyncio.to_thread(
-            choose_models, settings, embedding, llm, summary, rerank, resolve_llm
+            _choose_models, settings, embedding, llm, summary, rerank, resolve_llm
         )
         weights = importance_weights or ImportanceWeights()
-        store = await open_database(bare, settings, pool)
+        store = await _open_database(bare, settings, pool)
         try:
             vectors = None
             if embedder is not None:
@@ -337,3 +339,74 @@ class Memories(Writing, Forgetting, Maintenance):
         """
         await self.stored(scope, id, superseded=True)
         return await self.store.memories.history(scope, id)
+
+
+def _check_gate(gate: Gate | None) -> None:
+    """Refuse a gate that would fail later.
+
+    Raises:
+        ConfigurationError: the message says what a gate must have.
+    """
+    searches = getattr(gate, "searches", None)
+    fits = callable(searches) and not inspect.iscoroutinefunction(searches)
+    if gate is not None and (isinstance(gate, type) or not fits):
+        raise ConfigurationError(
+            f"gate takes an object with a plain method searches(text), not {gate!r}; see "
+            "Memories.open."
+        )
+
+
+def _choose_models(
+    settings: MemorySettings,
+    embedding: EmbedderChoice,
+    llm: str | bool | Llm | None,
+    summary: SummaryProvider | None,
+    rerank: RerankChoice,
+    resolve_llm: Callable[[str], Llm | None] | None,
+) -> tuple[CheckedEmbedder | None, Providers, Reranker | None]:
+    """Return the models from the arguments, or else from the settings; names that LiteLLM does not
+    know go to `resolve_llm`.
+
+    Raises:
+        ConfigurationError: a name is unknown, or a choice has the wrong type.
+    """
+    if summary is not None:
+        summary = with_settings(checked_provider(summary), settings)
+    if isinstance(llm, str):
+        llm = settings.updated({"llm": llm}).llm
+    choice = settings.llm if llm is None else llm
+    try:
+        model = open_llm(choice, settings)
+    except ConfigurationError:
+        name = choice.strip() if isinstance(choice, str) else ""
+        model = resolve_llm(name) if name and resolve_llm else None
+        if model is None:
+            raise
+    embedder = open_embedder(settings.embedding if embedding is None else embedding, settings)
+    providers = Providers(
+        summary,
+        model,
+        allow_model=choice is not False,
+        resolve=resolve_llm,
+    )
+    return (
+        embedder,
+        providers,
+        open_reranker(settings.rerank if rerank is None else rerank, settings),
+    )
+
+
+async def _open_database(uri: str, settings: MemorySettings, pool: object) -> Store:
+    """Open and migrate the store of a URI.
+
+    Raises:
+        ConfigurationError: the pool or the URI is invalid.
+        StoreError: the database cannot be reached.
+    """
+    if pool is not None and not uri.removeprefix("kagent+").startswith("postgres"):
+        raise ConfigurationError(
+            "pool= takes connections to PostgreSQL; leave the URI out, or make it postgresql://…."
+        )
+    names = OpenOptions.__annotations__.keys() - {"schema", "pool"}
+    options: dict[str, Any] = {name: getattr(settings, name) for name in names}
+    return await open_store(uri, pool=pool, schema=settings.postgres_schema, **options)

@@ -74,7 +74,7 @@ class Opened:
             location=self.location,
         )
         self._stop = asyncio.Event()
-        self._background: list[asyncio.Task[None]] = []
+        self._background: dict[str, asyncio.Task[None]] = {}
 
     def perform(self, verb: Verb, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Perform a verb here, with checked arguments."""
