@@ -23,7 +23,7 @@ from typing_extensions import override
 from ..language.dates import TIME_TERMS
 from ..language.preferences import PREFERENCE_TERM
 from ..language.tokenizer import is_question
-from ..records import SEARCHED, Memory
+from ..records import Memory
 from .columns import (
     COLUMNS,
     NEVER,
@@ -83,8 +83,8 @@ class Entry(NamedTuple):
     postings: bytes = b""
 
 
-def entry_of(memory: Memory, postings: bytes) -> Entry:
-    """Return the index entry of a memory."""
+def entry_of(memory: Memory, postings: bytes, *, active: bool) -> Entry:
+    """Return the index entry of a memory; see `Entry`."""
     return Entry(
         id=memory.id,
         session_id=memory.session_id,
@@ -95,7 +95,7 @@ def entry_of(memory: Memory, postings: bytes) -> Entry:
         chars=len(memory.content),
         asks=is_question(memory.content),
         expires_at=None if memory.pinned else memory.expires_at,
-        active=memory.state in SEARCHED,
+        active=active,
         turn=memory.state == "source",
         postings=postings,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -492,14 +491,11 @@ def embed_job(scope: Scope, now: datetime, space: str = "") -> Job:
         now: when it is due.
         space: the name of the embedder that must do it; "": any.
     """
-    key = (
-        f"embed {hashlib.blake2b(space.encode(), digest_size=8).hexdigest()}" if space else "embed"
-    )
     return Job(
         id=new_id(now),
         scope=scope,
         kind="embed",
-        key=key,
+        key=f"embed {space}".strip(),
         model=space,
         run_after=now,
         created_at=now,

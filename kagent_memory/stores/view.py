@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from ..concurrency import each_aside, run_in_thread
 from ..language.tokenizer import query_terms
-from ..records import EVERYTHING, Filter, Memory, Scope, Vector
+from ..records import EVERYTHING, SEARCHED, Filter, Memory, Scope, Vector
 from .codec import Texts, bounded
 from .columns import Mask
 from .filter_match import matches_filter
@@ -34,6 +34,7 @@ MEMORIES_PER_UNIT = 5  # searched by words
 VECTOR_BYTES_PER_UNIT = 4_000  # compared
 
 
+@dataclass(eq=False)
 class View(ABC):
     """A snapshot of a scope for one search, under its filter and at its time.
 
@@ -44,20 +45,17 @@ class View(ABC):
         source: the store to read from; for a standby, one that reads there.
         scope: the scope.
         index: its index.
+        filter: the filter of the search.
+        passing: the ids that pass it; None: all.
+        now: the time of the search.
     """
 
-    def __init__(
-        self,
-        source: MemoryStore,
-        scope: Scope,
-        index: ScopeIndex,
-        passing: Iterable[str] | None,
-        *,
-        superseded: bool,
-        now: datetime,
-    ) -> None:
-        self.source, self.scope, self.index = source, scope, index
-        self._passing, self._superseded, self._now = passing, superseded, now
+    source: MemoryStore
+    scope: Scope
+    index: ScopeIndex
+    filter: Filter
+    passing: Sequence[str] | None
+    now: datetime
 
     # computed on first use, in the thread of the search
 
@@ -66,12 +64,13 @@ class View(ABC):
         """The mask of the rows to search: they pass the filter, have not expired, and are active
         unless inactive ones were asked for.
         """
-        return self.index.visible(self._now, superseded=self._superseded, among=self._passing)
+        superseded = bool(self.filter.superseded)
+        return self.index.visible(self.now, superseded=superseded, among=self.passing)
 
     @cached_property
     def seen(self) -> Mask:
         """The mask of active rows that have not expired, whether or not they pass the filter."""
-        return self.index.visible(self._now)
+        return self.index.visible(self.now)
 
     def without_turns(self) -> Self:
         """Return the same view without kept turns."""
@@ -82,7 +81,7 @@ class View(ABC):
     @property
     def size(self) -> int:
         """The cost of a search in units of `run_in_thread`; a filter adds the lookup of its ids."""
-        return len(self.index.ids) // (MEMORIES_PER_UNIT if self._passing is None else 1)
+        return len(self.index.ids) // (MEMORIES_PER_UNIT if self.passing is None else 1)
 
     def text(self, terms: Sequence[str], *, limit: int) -> TextMatches:
         """Return the memories that hold any of the terms, rarest terms first, with counts for BM25.
@@ -154,37 +153,19 @@ class View(ABC):
         """
 
 
+@dataclass(eq=False)
 class MemoriesView(View):
     """A view of memories that are all in memory, never stale.
 
     It fits stores with few memories per scope, past states of a scope, and short-term memories.
 
-    Args:
-        source: the store to read from.
-        scope: the scope.
-        memories: id → memory.
-        index: their index.
+    Attributes:
+        found: id → memory.
         reworded: the ids of memories whose stored text, and so vector, is different by now.
-        filter: the filter of the search.
-        now: the time of the search.
     """
 
-    def __init__(
-        self,
-        source: MemoryStore,
-        scope: Scope,
-        memories: Mapping[str, Memory],
-        index: ScopeIndex,
-        *,
-        reworded: Set[str] = frozenset(),
-        filter: Filter = EVERYTHING,
-        now: datetime,
-    ) -> None:
-        matching = (id for id, memory in memories.items() if matches_filter(filter, memory))
-        passing = None if filter == EVERYTHING else matching
-        superseded = bool(filter.superseded)
-        super().__init__(source, scope, index, passing, superseded=superseded, now=now)
-        self._memories, self._reworded = memories, reworded
+    found: Mapping[str, Memory]
+    reworded: Set[str]
 
     @classmethod
     async def of(
@@ -202,19 +183,24 @@ class MemoriesView(View):
 
         def indexed() -> Self:
             postings = Texts().postings
-            index = ScopeIndex().updated(
-                [
-                    entry_of(
-                        replace(memory, state="active")
-                        if short_term and memory.state == "short_term"
-                        else memory,
-                        postings(memory),
-                    )
-                    for memory in memories
-                ]
+            active = {*SEARCHED, *(("short_term",) if short_term else ())}
+            entries = [
+                entry_of(memory, postings(memory), active=memory.state in active)
+                for memory in memories
+            ]
+            passing: list[str] | None = None
+            if filter != EVERYTHING:
+                passing = [memory.id for memory in memories if matches_filter(filter, memory)]
+            return cls(
+                source,
+                scope,
+                ScopeIndex().updated(entries),
+                filter,
+                passing,
+                now,
+                {memory.id: memory for memory in memories},
+                reworded,
             )
-            by_id = {memory.id: memory for memory in memories}
-            return cls(source, scope, by_id, index, reworded=reworded, filter=filter, now=now)
 
         size = sum(ENTRY_WEIGHT + len(memory.content) for memory in memories)
         return await run_in_thread(size, indexed)
@@ -225,7 +211,7 @@ class MemoriesView(View):
     ) -> list[Nearest]:
         dimensions = await self.source.spaces.dimensions_of(space_number)
         queries = [checked_vector(vector, dimensions) for vector in vectors]
-        ids = [id for id in self.index.ids_of(self.visible) if id not in self._reworded]
+        ids = [id for id in self.index.ids_of(self.visible) if id not in self.reworded]
         rows = await self.source.vectors(self.scope, space_number, ids)
         return await self._nearest(VectorColumn(dimensions), queries, limit, rows)
 
@@ -233,4 +219,4 @@ class MemoriesView(View):
     async def memories(self, ids: Sequence[str], *, hidden: bool = False) -> Mapping[str, Memory]:
         rows = self.index.rows_of(ids)
         ids = self.index.ids_of(rows if hidden else rows[self.seen[rows]])
-        return {id: self._memories[id] for id in ids}
+        return {id: self.found[id] for id in ids}

@@ -46,7 +46,8 @@ def memories_of(count: int) -> tuple[dict[str, Memory], ScopeIndex]:
         for id in (f"{number:06}" for number in range(count))
     }
     entries = [
-        entry_of(memory, samples[place % 8]) for place, memory in enumerate(memories.values())
+        entry_of(memory, samples[place % 8], active=True)
+        for place, memory in enumerate(memories.values())
     ]
     return memories, ScopeIndex().updated(entries)
 
@@ -63,7 +64,8 @@ async def test_a_large_scope_is_searched_beside_the_loop(count: int, terms: int,
     """A search of 100,000 memories, for 64 terms, or under a filter holds up no other task."""
     memories, index = memories_of(count)
     store: Any = SimpleNamespace(trouble=None, vectors=lambda: None)
-    view = MemoriesView(store, SCOPE, memories, index, filter=filter, now=NOW)
+    passing = None if filter == EVERYTHING else [*memories]
+    view = MemoriesView(store, SCOPE, index, filter, passing, NOW, memories, set())
 
     async def taken(scope: Scope, **options: Any) -> MemoriesView:
         return view

@@ -180,12 +180,21 @@ class SqlMemoryStore(Part, MemoryStore):
         self, scope: Scope, *, filter: Filter = EVERYTHING, now: datetime, cached: bool = False
     ) -> View:
         steady = self.indexes.steady(scope) if cached and filter == EVERYTHING else None
-        if steady is not None:
-            return ScopeView(self, steady, None, filter=filter, now=now, trusted=True)
-        current, matching = await self.indexes.current(scope, self.index_reads), None
+        current, passing = steady or await self.indexes.current(scope, self.index_reads), None
         if filter not in (EVERYTHING, Filter(superseded=True)):
-            matching = await self.index_reads.passing(scope, filter, now=now)
-        return ScopeView(self, current, matching, filter=filter, now=now, trusted=False)
+            passing = await self.index_reads.passing(scope, filter, now=now)
+        return ScopeView(
+            self,
+            scope,
+            current.index,
+            filter,
+            passing,
+            now,
+            indexes=self.indexes,
+            reads=self.index_reads,
+            cached=current,
+            trusted=steady and steady.stamp,
+        )
 
     @override
     async def kept(self, scope: Scope, filter: Filter) -> Sequence[str]:
