@@ -22,7 +22,7 @@ from typing_extensions import override
 from ..records import Memory
 
 MIN_TEXT_WIDTH = 60  # on a terminal, in columns
-SHORT_ID = 13  # characters of an id on a terminal, or more to keep ids unique
+SHORT_ID = 28  # characters of an id on a terminal; one batch differs before its random end
 CONTENT = "CONTENT"
 logger = logging.getLogger("kagent_memory")
 STYLES = {"bold": 1, "red": 31, "green": 32, "yellow": 33}

@@ -107,21 +107,24 @@ def test_a_pipe_gets_whole_texts_that_drive_no_terminal(run: Any, text: str, sho
 
 @pytest.mark.parametrize("colours", [True, False])
 def test_a_terminal_gets_colours_and_at_least_60_columns_of_text(uri: str, colours: bool):
-    """On a terminal ids are short, a text has 60 columns or more, and NO_COLOR is honoured."""
+    """On a terminal ids are short but name one memory, a text has 60 columns or more, and NO_COLOR
+    is honoured.
+    """
     text = "x" * 70
     asyncio.run(_stored(uri, text))
     environ = {**os.environ, "COLUMNS": "80", "TERM": "xterm", "NO_COLOR": "" if colours else "1"}
-    command = f"{sys.executable} -m kagent_memory list"
+    command = f"{sys.executable} -m kagent_memory list --limit 1"
     out = subprocess.run(
         ["script", "-qec", command, "/dev/null"], env=environ, capture_output=True, text=True
     ).stdout
     assert "x" * 59 in out
+    assert main(["show", out.split()[6]]) == 0
     assert ("\x1b[1m" in out) == colours
 
 
 async def _stored(uri: str, text: str) -> None:
     async with await Memories.open(uri, worker=False) as memories:
-        await memories.add(SCOPE, [text])
+        await memories.add(SCOPE, ["y", text])
 
 
 @pytest.mark.parametrize(
