@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from ..errors import InvalidInput
 from ..records import Memory, Vector
-from ..retrieval.search import ExternalVector
 from ..stores.base import MemoryStore
 from ..stores.spaces import EmbeddingSpace, checked_vector, external_name
 from ..stores.values import Batch
@@ -36,6 +35,14 @@ async def space_of(store: MemoryStore, width: int) -> EmbeddingSpace:
     return await store.spaces.add(external_name(width), width, None)
 
 
+async def space_for(store: MemoryStore, vector: Vector) -> EmbeddingSpace | None:
+    """Return the embedding space to search with a caller's vector, None if there are no vectors of
+    its width.
+    """
+    name = external_name(len(vector))
+    return next((space for space in await store.spaces.all() if space.name == name), None)
+
+
 async def with_caller_vectors(
     store: MemoryStore,
     batch: Batch,
@@ -46,26 +53,15 @@ async def with_caller_vectors(
     that are None.
 
     Raises:
-        InvalidInput: a vector is invalid, or their number differs from that of the items.
+        InvalidInput: the vectors differ in width, or in number from the items.
     """
     if len(embedding) != len(memories):
         raise InvalidInput(f"Got {len(embedding)} vectors for {len(memories)} items.")
-    width = len(checked_caller_vector(embedding[0]))
-    checked = [checked_vector(vector, width) for vector in embedding]
+    width, *others = {*map(len, embedding)}
+    if others:
+        raise InvalidInput("The vectors have different widths; add those of each width by itself.")
     space = await space_of(store, width)
     vectors = {
-        memory.id: vector for memory, vector in zip(memories, checked, strict=True) if memory
+        memory.id: vector for memory, vector in zip(memories, embedding, strict=True) if memory
     }
     return replace(batch, vectors=vectors, space_number=space.number)
-
-
-async def for_query(store: MemoryStore, embedding: Vector) -> ExternalVector:
-    """Return the embedding space to search with a caller's vector, None if there are no vectors of
-    its width; and the checked vector.
-
-    Raises:
-        InvalidInput: the vector is invalid.
-    """
-    vector = checked_caller_vector(embedding)
-    name = external_name(len(vector))
-    return next((space for space in await store.spaces.all() if space.name == name), None), vector

@@ -36,7 +36,7 @@ from ..retrieval.search import Search, models_until
 from ..settings import MemorySettings, compose, without_secrets
 from ..stores import Store, open_store
 from ..stores.values import Facets, OpenOptions, Order, Page
-from .caller_vectors import for_query
+from .caller_vectors import space_for
 from .forgetting import Forgetting
 from .maintenance import Maintenance
 from .opened import utc_now
@@ -242,7 +242,7 @@ class Memories(Writing, Forgetting, Maintenance):
             history=earlier,
             external_vector=None
             if embedding is None
-            else await for_query(self.store.memories, embedding),
+            else (await space_for(self.store.memories, embedding), embedding),
             budget_tokens=budget_tokens,
             as_of=as_of,
             session_id=session_id or None,

@@ -35,7 +35,7 @@ from ..stores.values import (
     every_state,
     with_after,
 )
-from .caller_vectors import checked_caller_vector, space_of
+from .caller_vectors import space_of
 from .opened import Opened
 from .types import Progress, Vector
 
@@ -213,8 +213,6 @@ def _checked_line(line: Line) -> Line:
     for state in states:
         if state.state != "source" and len(state.links) > MAX_LINKS:
             raise InvalidInput(f"It has {len(state.links)} links; at most {MAX_LINKS} are kept.")
-    for vector in line.vectors:
-        checked_caller_vector(vector)
     numbers = [revision.revision for revision in revisions]
     if (
         len({*numbers, memory.revision}) <= len(numbers)

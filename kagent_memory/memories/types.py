@@ -25,8 +25,8 @@ from ..ingestion.editing import checked_session_id
 from ..models import embedding, llm
 from ..records import MAX_QUERY_CHARS, Filter, Scope, Scopes, Text
 from ..redaction import masked_id, redact
-from ..stores.spaces import checked_vector
 from .audit import Defect
+from .caller_vectors import checked_caller_vector
 
 MAX_DIMENSIONS = 16_000
 MAX_HITS = 1000
@@ -34,14 +34,12 @@ MAX_MINUTES = 5_256_000  # ten years
 
 
 def _array(value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-    """Return a vector as an array in process; numbers of JSON stay as they are, since a request is
-    parsed in a thread but used on the loop.
-    """
-    return np.asarray(read(value), dtype=np.float64) if info.mode == "json" else value
+    """Return a vector as an array; a request is parsed in a thread but used on the loop."""
+    return checked_caller_vector(read(value) if info.mode == "json" else value)
 
 
-def _numbers(vector: object) -> list[float]:
-    return checked_vector(vector, None).tolist()
+def _numbers(vector: npt.NDArray[np.float32]) -> list[float]:
+    return vector.tolist()
 
 
 def _model(value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:

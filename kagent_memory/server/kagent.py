@@ -19,7 +19,7 @@ from fastapi.responses import JSONResponse, Response
 from ..concurrency import run_in_thread
 from ..errors import InvalidInput, KagentMemoryError, NotFound
 from ..memories import Memories
-from ..memories.caller_vectors import for_query
+from ..memories.caller_vectors import space_for
 from ..memories.reading import each_memory
 from ..records import Memory, Scope
 from .auth import Caller
@@ -86,7 +86,8 @@ async def _store(memories: Memories, caller: Caller, items: Sequence[Item]) -> l
 async def search(memories: Memories, caller: Caller, request: Search) -> dict[str, Any]:
     """Find the nearest memories by exact cosine."""
     scopes, store = _scopes(memories, caller, request), memories.store.memories
-    space, vector = await for_query(store, request.array)
+    vector = request.array
+    space = await space_for(store, vector)
     if space is None:
         return {"memories": []}
     hits: list[tuple[float, Memory, Scope]] = []
