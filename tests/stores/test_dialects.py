@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from kagent_memory.stores.libsql.connection import connect, migrate
-from kagent_memory.stores.sql import migrations, queries, statement, upgrade
+from kagent_memory.stores.sql import migrations, queries, statement
 
 
 @pytest.mark.parametrize("dialect", ["libsql", "postgres"])
@@ -47,7 +47,7 @@ def test_a_file_asks_nothing_that_sqlite_3_35_does_not_know():
     assert NEWER_THAN_3_35.search("SELECT value ->> 0")
     scripts = [
         *queries("libsql").values(),
-        *(step.script for step in (*upgrade("libsql", None), *migrations("libsql"))),
+        *(step.script for step in migrations("libsql")),
     ]
     assert [match[0] for script in scripts if (match := NEWER_THAN_3_35.search(script))] == []
 

@@ -17,7 +17,7 @@ from psycopg.conninfo import make_conninfo
 
 from kagent_memory.records import Scope, new_id
 from kagent_memory.stores import sql
-from kagent_memory.stores.sql import queries, statement, upgrade
+from kagent_memory.stores.sql import migrations, queries, statement
 
 SCOPE = Scope("acme", "ada", "notes")
 SCOPES = [Scope("acme", str(number), "a").id.hex() for number in range(100)]
@@ -29,7 +29,7 @@ EVERYWHERE = {
     "next_scopes",
 }  # fmt: skip
 """What looks for scopes or jobs, whosever they are: rare, or the queue's own."""
-SCHEMA = upgrade("postgres", None)[0].script
+SCHEMA = migrations("postgres")[0].script
 DISTRIBUTED = re.findall(r"CREATE TABLE (\w+) \(\n    scope_id ", SCHEMA)
 NO_DATA = {"about"} | {
     name

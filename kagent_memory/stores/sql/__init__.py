@@ -1,6 +1,4 @@
-"""The SQL of both dialects: named queries, the schema and numbered migrations, read from package
-data.
-"""
+"""The SQL of both dialects: named queries and numbered migrations, read from package data."""
 
 from __future__ import annotations
 
@@ -14,7 +12,6 @@ from ...errors import ConfigurationError
 
 _HEADER = re.compile(r"^-- (name|fragment): (\w+)$", re.MULTILINE)
 _VALUE = re.compile(r"--[^\n]*|%\((\w+)\)[sb]|(?<!:):([A-Za-z_]\w*)")
-_SCHEMA = "schema.sql"
 _NUMBERED = re.compile(r"^(\d{4})_(\w+)\.sql$")
 
 
@@ -26,21 +23,15 @@ class Migration(NamedTuple):
     script: LiteralString
 
 
-INITIAL = Migration(1, "initial", "")
-"""The schema of the first release, in every database since `schema.sql` created it. Later steps
-are numbered from 2.
-"""
-
-
 @cache
 def queries(dialect: str) -> Mapping[str, LiteralString]:
-    """Return name → statement of the dialect's `*.sql` files, except the schema and the migrations.
+    """Return name → statement of the dialect's `*.sql` files, except the migrations.
 
     A fragment is text that several statements of a file share; `{its_name}` inserts it.
     """
     statements: dict[str, LiteralString] = {}
     for file, text in _files(dialect).items():
-        if file == _SCHEMA or _NUMBERED.match(file):
+        if _NUMBERED.match(file):
             continue
         _, *parts = _HEADER.split(text)
         fragments: dict[str, str] = {}
@@ -74,13 +65,14 @@ def statement(
 
 @cache
 def migrations(dialect: str) -> Sequence[Migration]:
-    """Return the dialect's migrations in order, `INITIAL` first."""
-    later = [
+    """Return the dialect's migrations in order; the first creates the schema of the first
+    release.
+    """
+    return [
         Migration(int(match[1]), match[2], cast("LiteralString", text))
         for file, text in _files(dialect).items()
         if (match := _NUMBERED.match(file))
     ]
-    return [INITIAL, *later]
 
 
 def upgrade(dialect: str, applied: Mapping[int, str] | None) -> Sequence[Migration]:
@@ -90,23 +82,22 @@ def upgrade(dialect: str, applied: Mapping[int, str] | None) -> Sequence[Migrati
     Args:
         dialect: the dialect of the database.
         applied: number → name of the migrations recorded in the database. None: it has no table of
-            migrations, and `schema.sql` creates the newest schema at once.
+            migrations, and all steps are needed.
 
     Raises:
         ConfigurationError: a build from before the first release created the database.
     """
-    initial, *later = migrations(dialect)
+    steps = migrations(dialect)
     if applied is None:
-        schema = cast("LiteralString", _files(dialect)[_SCHEMA])
-        return [initial._replace(script=schema), *(step._replace(script="") for step in later)]
-    if applied.get(INITIAL.number) != INITIAL.name:
+        return steps
+    if applied.get(steps[0].number) != steps[0].name:
         raise ConfigurationError(
             "A build of kagent_memory from before its first release created this database, with "
             "other tables. Nothing was changed. Export it with that build (kagent-memory "
             "export --uri … > all.jsonl), and import the file into a new database with this one "
             "(kagent-memory import all.jsonl --uri …)."
         )
-    return [step for step in later if step.number not in applied]
+    return [step for step in steps if step.number not in applied]
 
 
 @cache

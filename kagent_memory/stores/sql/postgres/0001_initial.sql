@@ -1,5 +1,4 @@
--- The schema of a new database. Every change of it also needs a numbered migration for existing
--- ones.
+-- The schema of the first release. Once that is out, changes are numbered migrations of their own.
 
 -- One row per scope. Every write to its memories locks this row and moves "version"; "erased" is
 -- the version of the last erasure, "vectors_set" the number of times vectors were set on their own.
