@@ -65,6 +65,8 @@ MAX_ARGUMENTS: Mapping[str, float] = {
 limits of the verbs.
 """
 
+MAX_HITS = 100  # of one search
+
 router = APIRouter(prefix="/api/v1", include_in_schema=False)
 
 
@@ -198,7 +200,7 @@ async def _arguments(verb: Verb, request: Request) -> dict[str, Any]:
     if repeated := values.keys() & request.path_params.keys():
         raise InvalidInput(f"{', '.join(repeated)}: already named in the path.")
     values |= request.path_params
-    _check_sizes(values)
+    _check_sizes(verb, values)
     _check_model(request, values.get("llm"))
     values |= await _limits(verb, request, values)
     if "who" in verb.types:
@@ -252,8 +254,9 @@ def _check_model(request: Request, name: str | None) -> None:
         raise InvalidInput(f"llm: the server does not make this model for callers, but {allowed}.")
 
 
-def _check_sizes(values: Mapping[str, Any]) -> None:
-    for name, maximum in MAX_ARGUMENTS.items():
+def _check_sizes(verb: Verb, values: Mapping[str, Any]) -> None:
+    hits = {"limit": MAX_HITS} if verb.name == "recall" else {}
+    for name, maximum in {**MAX_ARGUMENTS, **hits}.items():
         value = values.get(name)
         if isinstance(value, str | list | tuple) and len(value) > maximum:  # pyright: ignore[reportUnknownArgumentType]
             raise InvalidInput(f"{name}: longer than the {maximum:,} that a server takes at once.")

@@ -45,9 +45,7 @@ class NearlyConstant:
         return rows
 
 
-@pytest.mark.parametrize(
-    "embedder", [None, HashEmbedder(256), NearlyConstant()], ids=["words", "hash", "constant"]
-)
+@pytest.mark.parametrize("embedder", [None, HashEmbedder(256), NearlyConstant()])
 async def test_what_holds_an_identifier_stands_before_look_alikes(embedder: Any) -> None:
     """With any embedder, alone and inside a sentence."""
     async with await Memories.open(
