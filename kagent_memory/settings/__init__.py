@@ -408,6 +408,11 @@ def registered_store(uri: str) -> EntryPoint:
     if scheme in ("libsql+http", "libsql+https"):
         scheme = "libsql"  # only the transport differs
     registered = registered_stores()
+    if scheme in ("http", "https"):
+        raise ConfigurationError(
+            "Memories.open opens a database, and this URI names a server, which "
+            "KagentMemoryService(uri) and kagent_memory.remote.open_memories(uri) open."
+        )
     if scheme not in registered:
         raise ConfigurationError(
             f"No store for the URI scheme {scheme!r}; known schemes: "
