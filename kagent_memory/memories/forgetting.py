@@ -8,12 +8,12 @@ from typing import Any
 
 from ..concurrency import batched
 from ..errors import InvalidInput, NotFound
-from ..records import Filter, Listed, Scope, Text, Time
+from ..records import Count, Filter, Listed, Scope, Text, Time
 from ..stores.codec import messages_in
 from ..stores.receipts import Receipt, chain_id, problem_at_end, problems
 from ..stores.values import Erasure, ForgottenTenant
 from .opened import Opened
-from .types import Count, MaskedFilter, Name, Positive, SessionId, Who
+from .types import MaskedFilter, Name, Positive, SessionId, Who
 from .verbs import verb
 
 PART = 1000
@@ -139,11 +139,7 @@ class Forgetting(Opened):
         erased: dict[str, None] = {}
         with self.operation("delete_memory", scope):
             request = Erasure(dry_run=dry_run, who=who, now=self.clock())
-            steps = (
-                [{"ids": ids}]
-                if ids is not None
-                else await self._steps(scope, condition, everything=everything)
-            )
+            steps = [{"ids": ids}] if ids is not None else await self._steps(scope, condition)
             try:
                 for which in steps:
                     erased |= dict.fromkeys(
@@ -165,10 +161,8 @@ class Forgetting(Opened):
             links.update(*(memory.links for memory in erased.values()))
         return tuple(await memories.get(scope, sorted(links - {*ids}), now=now))
 
-    async def _steps(
-        self, scope: Scope, condition: Filter, *, everything: bool
-    ) -> Sequence[Mapping[str, Any]]:
-        """Return the selections to erase, one transaction each."""
+    async def _steps(self, scope: Scope, condition: Filter) -> Sequence[Mapping[str, Any]]:
+        """Return the selections to erase, one transaction each; an empty filter selects all."""
         session_id, author = condition.session_id, condition.author
         event_ids: Sequence[str] = ()
         if author is not None and condition == Filter(session_id=session_id, author=author):
@@ -178,8 +172,8 @@ class Forgetting(Opened):
         steps: list[Mapping[str, Any]] = [{"ids": batch} for batch in batched(ids, PART)]
         # A whole session or scope takes its queued work along, in the transaction of
         # the last part.
-        if everything or condition == Filter(session_id=session_id):
-            steps[-1:] = [{"session_id": session_id, "everything": everything}]
+        if condition == Filter(session_id=session_id):
+            steps[-1:] = [{"session_id": session_id, "everything": session_id is None}]
         elif event_ids:
             steps.append({"event_ids": event_ids})
         return steps

@@ -16,7 +16,7 @@ from ..errors import ConfigurationError, StoreError
 from ..ingestion.consolidation import merge
 from ..ingestion.reembedding import Reembedded, reembed
 from ..models.embedding import open_embedder
-from ..records import Change, Scope, Scopes
+from ..records import Change, Count, Scope, Scopes
 from ..retention.prune import Prune, keep_pruned
 from ..retrieval.embedding_spaces import StoreEmbedder
 from ..stores.values import Job, JobState, Pruned, Rotated, ScopeStats
@@ -24,7 +24,7 @@ from .audit import DEFECTS, MAX_FINDINGS, Audit, audit_scope
 from .diagnosis import Diagnosis, check_queue, diagnose
 from .opened import Opened
 from .transfer import ExportFile, Imported, export, import_file
-from .types import Count, Defects, EmbedderChoice, Name, Progress
+from .types import Defects, EmbedderChoice, Name, Progress
 from .verbs import verb
 
 logger = logging.getLogger(__name__)
@@ -124,8 +124,8 @@ class Maintenance(Opened):
         """
         # write waiting counts first, so that no popular memory is deleted
         await self.deliveries.flush()
-        store, vectors, now = self.store.memories, self.vectors, self.clock()
-        return await Prune(store, vectors, self.settings, self.weights, now, dry_run).run()
+        store, now = self.store.memories, self.clock()
+        return await Prune(store, self.vectors, self.settings, self.weights, now, dry_run).run()
 
     async def close(self) -> None:
         """Let running work end for some seconds, then stop; remaining jobs stay queued. Closing
@@ -138,7 +138,6 @@ class Maintenance(Opened):
         self._background.clear()
         await self.deliveries.close()
         await self.store.close()
-        self.forget_vectors()
 
     async def __aenter__(self) -> Self:
         return self
@@ -202,8 +201,9 @@ class Maintenance(Opened):
     @verb("GET /stats")
     async def stats(self, scope: Scope) -> ScopeStats:
         """Return the counts of a scope."""
-        popular_after = self.settings.popular_after
-        return await self.store.stats(scope, now=self.clock(), popular_after=popular_after)
+        return await self.store.stats(
+            scope, now=self.clock(), popular_after=self.settings.popular_after
+        )
 
     @verb("GET /scopes")
     async def scopes(

@@ -19,6 +19,7 @@ from ..models.llm import Llm, open_llm
 from ..models.reranking import RerankChoice, Reranker, open_reranker
 from ..records import (
     GATED,
+    Count,
     Filter,
     Memory,
     Recall,
@@ -42,7 +43,6 @@ from .maintenance import Maintenance
 from .opened import utc_now
 from .types import (
     Cosine,
-    Count,
     Hits,
     MaskedFilter,
     Query,

@@ -63,12 +63,8 @@ def _masked(filter: Filter) -> Filter:
 
 def _with_tenant(value: Any, info: ValidationInfo) -> Any:
     """Return a scope of a request with its default tenant filled in."""
-    context: dict[str, Any] | None = info.context
-    return (
-        {**context, **cast("dict[str, Any]", value)}
-        if context and isinstance(value, dict)
-        else value
-    )
+    default: dict[str, Any] = info.context or {}
+    return {**default, **cast("dict[str, Any]", value)} if isinstance(value, dict) else value
 
 
 def _read_as(kind: Any) -> GetPydanticSchema:
@@ -98,7 +94,6 @@ Query: TypeAlias = Annotated[
 Turn: TypeAlias = Annotated[str, BeforeValidator(_cleaned)]
 """A turn said earlier, whose other words count although a character of it cannot be kept."""
 Progress: TypeAlias = Callable[[int], None]
-Count: TypeAlias = Annotated[int, Field(ge=0)]
 Positive: TypeAlias = Annotated[int, Field(ge=1)]
 Hits: TypeAlias = Annotated[int, Field(ge=0, le=MAX_HITS)]
 Cosine: TypeAlias = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]

@@ -197,12 +197,12 @@ class Writing(Opened):
                     self.store.memories, Batch(changes=changes), stored, embedding
                 )
                 applied = await self.apply(scope, batch, now=now)
-            ids = [str(id) for id in applied[: len(memories)]]
+            remaining = iter(applied)
+            ids = [DROPPED if memory is None else str(next(remaining)) for memory in stored]
             span.records(
-                (id, memory.content, None) for id, memory in zip(ids, memories, strict=True)
+                (id, memory.content, None) for id, memory in zip(ids, stored, strict=True) if memory
             )
-            remaining = iter(ids)
-            return [DROPPED if memory is None else next(remaining) for memory in stored]
+            return ids
 
     @verb("PATCH /memories/{id}", durable=True)
     async def edit(
@@ -294,11 +294,11 @@ class Writing(Opened):
                 raise Conflict(
                     f"The memory is at revision {old.revision}, not {revision}; read it again."
                 )
-            redactors, max_bytes = self.redactors, self.settings.max_content_bytes
+            max_bytes, redact = self.settings.max_content_bytes, self.redactors.save
 
             def change() -> tuple[Memory, str]:
-                new = edited(old, values, now=now, max_bytes=max_bytes, redact=redactors.save)
-                return new, redactors.mask(why)  # checked like every memory
+                new = edited(old, values, now=now, max_bytes=max_bytes, redact=redact)
+                return new, self.redactors.mask(why)
 
             new, masked_why = await run_in_thread(PORTION, change)
             if replace(new, updated_at=old.updated_at, revision=old.revision) == old:
