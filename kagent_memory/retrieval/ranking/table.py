@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...language.tokenizer import STOP_WORDS, tokens
-from ...stores.columns import NEVER, NO_SESSION, NONE, Mask, Rows, best, spots_of
+from ...stores.columns import NO_SESSION, NONE, Mask, Rows, best, spots_of
 from ...stores.values import TextMatches
 from ...stores.vectors import Nearest
 from ..search import Search
@@ -41,18 +41,14 @@ class Near(NamedTuple):
     full: Nearest = Nearest()
 
 
-def _places(rows: Rows, among: Rows) -> Rows:
-    """Return the place of each row among some, in any order; one past the last for others."""
-    order = np.append(among.argsort(), len(among))
-    rising = np.append(among, NEVER)[order]
-    spots = rising.searchsorted(rows)
-    return np.where(rising[spots] == rows, order[spots], len(among))
-
-
-def _values_at(values: npt.NDArray[np.generic], places: Rows, missing: float = 0.0) -> Numbers:
-    """Return the values at these places; `missing` for the place one past the last."""
-    padding = np.full((1, *values.shape[1:]), missing)
-    return np.concatenate([values, padding])[places]
+def _spread(
+    values: npt.NDArray[np.generic], rows: Rows, size: int, missing: float = 0.0
+) -> Numbers:
+    """Return one value for each row of an index: those of some rows, `missing` for the others."""
+    shape = (size, *values.shape[1:])
+    spread = np.full(shape, missing) if missing else np.zeros(shape)
+    spread[rows] = values
+    return spread
 
 
 class Table:
@@ -108,26 +104,23 @@ class Table:
             if min(text.frequencies.get(term, 0) for term in terms) <= few
         ]
         self.names_known = len(rare) < len(search.names)
-        exact = self._exact(rare)
-
         index = search.view.index
-        dense = _stretched(near.trimmed.cosines)
+        size = len(index.ids)
+        words = _spread(self.bm25(matches.counts, matches.lengths), matches.rows, size)
+        dense = _spread(_stretched(near.trimmed.cosines), near.trimmed.rows, size)
+        exact = _spread(self._exact(rare), matches.rows, size)
         candidates = np.unique(np.concatenate([matches.rows, near.trimmed.rows, near.full.rows]))
-        by_words = _places(candidates, matches.rows)
-        words = _values_at(self.bm25(matches.counts, matches.lengths), by_words)
-        own_scores = self.fused(words, _values_at(dense, _places(candidates, near.trimmed.rows)))
-        own_scores += _values_at(exact, by_words)
+        own_scores = self.fused(words[candidates], dense[candidates]) + exact[candidates]
         shortlist = candidates[best(own_scores, search.shortlist)]
         rows = index.near(np.concatenate([shortlist, search.dated]), REACH, search.view.seen)
 
         self.rows, self.columns = rows, index.columns[rows]
         self.authors: list[str | None] = [index.authors[row] for row in rows.tolist()]
-        by_words = _places(rows, matches.rows)
-        self.counts = _values_at(matches.counts, by_words)
-        self.lengths = _values_at(matches.lengths, by_words, self.average_length)
-        self.exact = _values_at(exact, by_words) > 0
-        self.dense = _values_at(dense, _places(rows, near.trimmed.rows))
-        self.cosines = _values_at(near.full.cosines, _places(rows, near.full.rows), np.nan)
+        self.counts = _spread(matches.counts, matches.rows, size)[rows]
+        self.lengths = _spread(matches.lengths, matches.rows, size, self.average_length)[rows]
+        self.exact = exact[rows] > 0
+        self.dense = dense[rows]
+        self.cosines = _spread(near.full.cosines, near.full.rows, size, np.nan)[rows]
         self.dated = np.isin(rows, search.dated)
         self.asks = self.columns["asks"].astype(np.float64)
         self._spots = spots_of(self.columns)
