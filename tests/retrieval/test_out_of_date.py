@@ -13,7 +13,7 @@ from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Filter, Scope
 from kagent_memory.stores.postgres.connection import PostgresSession
 from kagent_memory.stores.postgres.database import PostgresDatabase
-from kagent_memory.stores.sql.scope_view import ScopeView
+from kagent_memory.stores.sql.index_cache import ScopeView
 from kagent_memory.stores.values import Batch
 from kagent_memory.testing import HashEmbedder
 

@@ -133,7 +133,7 @@ async def test_the_cache_is_bounded_by_one_setting(monkeypatch):
             await store.apply(scope, Batch(changes=changes), now=NOW)
             await store.memories.view(scope, now=NOW)
         memories: Any = store.memories
-        assert len(memories.indexes) == 3
+        assert len(memories.indexes.cached) == 3
 
 
 # -- what is kept of it in the database

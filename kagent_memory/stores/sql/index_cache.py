@@ -1,22 +1,29 @@
-"""A cache of the indexes of recently searched scopes, brought up to date before each answer."""
+"""A cache of the indexes of recently searched scopes, brought up to date before each answer; and
+views of these scopes.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from cachetools import LRUCache
+from typing_extensions import override
 
 from ... import telemetry
 from ...concurrency import LONG, batched, cancel_and_wait, run_in_thread
 from ...errors import KagentMemoryError
-from ...records import Scope
+from ...records import Memory, Scope, Vector
+from ..codec import bounded
 from ..index import ENTRY_WEIGHT, Entry, ScopeIndex
-from ..vectors import ROW_BYTES, VectorColumn
+from ..spaces import checked_vector
+from ..values import EARLIEST, Stale
+from ..vectors import ROW_BYTES, Nearest, VectorColumn
+from ..view import View
 from .index_reads import UNSEEN, SqlIndexReads, Stamp
 
 LOAD_ROWS = 250
@@ -130,9 +137,6 @@ class IndexCache:
         # at most one scope's vectors at a time, while the database searches them
         self._loading = set[asyncio.Task[None]]()
 
-    def __len__(self) -> int:
-        return len(self.cached)
-
     async def close(self) -> None:
         """Store the indexes with enough unpacked memories, within `PACKING_SECONDS`, and empty the
         cache.
@@ -186,7 +190,7 @@ class IndexCache:
         async with cached.lock:  # one load serves all waiting searches
             if since is UNSEEN or cached.stamp != since:
                 changes = await reads.changes(scope, cached.stamp)
-            cached.steady = changes is not None and changes.stamp.has_same_memories(cached.stamp)
+            cached.steady = changes is not None and changes.stamp[:3] == cached.stamp[:3]
             telemetry.count(
                 "cache_lookups", cache="text", result="hit" if cached.steady else "miss"
             )
@@ -302,6 +306,59 @@ class IndexCache:
             column.is_whole |= cached.index is index
         self._weigh(cached)
         return column
+
+
+@dataclass(eq=False)
+class ScopeView(View):
+    """A view of a scope whose index is cached between searches.
+
+    Attributes:
+        indexes: the cache.
+        reads: reads from the store.
+        cached: the cached scope.
+        trusted: the stamp of its index if that has not been checked against the store; the first
+            read checks it.
+    """
+
+    indexes: IndexCache
+    reads: SqlIndexReads
+    cached: CachedScope
+    trusted: Stamp | None
+    # True once vectors were searched by an unchecked index
+    _searched_vectors: bool = field(default=False, init=False)
+
+    @override
+    async def nearest_rows(
+        self, space_number: int, vectors: Sequence[Vector], *, limit: int
+    ) -> list[Nearest]:
+        dimensions = await self.source.spaces.dimensions_of(space_number)
+        checked = [checked_vector(vector, dimensions) for vector in vectors]
+        if not (checked and self.index.ids and bounded(limit)):
+            return [Nearest() for _ in checked]
+        trusted = self.trusted is not None
+        column = await self.indexes.vectors(
+            self.cached, space_number, dimensions, self.reads, trusted=trusted
+        )
+        if column is None:
+            return await self.reads.nearest(
+                self.scope, space_number, checked, bounded(limit), self.index, self.visible
+            )
+        self._searched_vectors |= trusted
+        return await self._nearest(column, checked, limit)
+
+    @override
+    async def memories(self, ids: Sequence[str], *, hidden: bool = False) -> Mapping[str, Memory]:
+        if self.trusted is None or hidden:
+            now = EARLIEST if hidden else self.now
+            return await self.source.get(self.scope, ids, now=now, superseded=hidden)
+        stamp, self.trusted = self.trusted, None
+        try:
+            return await self.reads.unchanged(
+                self.scope, ids, stamp=stamp, vectors=self._searched_vectors, now=self.now
+            )
+        except Stale:
+            self.indexes.unsettle(self.scope)
+            raise
 
 
 def _start(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:

@@ -34,10 +34,6 @@ class Stamp(NamedTuple):
     erased: int
     mark: int
 
-    def has_same_memories(self, other: Stamp) -> bool:
-        """Return True if no memory was written or erased in between; vectors may differ."""
-        return self[:3] == other[:3]
-
 
 UNSEEN = Stamp(b"", 0, 0, 0)
 """The stamp of a scope before its first read."""

@@ -37,10 +37,9 @@ from ..values import (
 )
 from ..view import View
 from . import forgetting, maintenance, write_queries
-from .index_cache import IndexCache
+from .index_cache import IndexCache, ScopeView
 from .index_reads import UNSEEN, SqlIndexReads, Stamp
 from .row_codec import MEMORIES, Row, to_scope
-from .scope_view import ScopeView
 from .session import Database, Part, Transaction, reading, run, writing
 from .spaces import SqlEmbeddingSpaces
 

@@ -80,10 +80,9 @@ async def _read(session: Transaction, batch: Batch, salt: bytes) -> Mapping[str,
         "tombstoned": parallel_lists(stones, "kinds", "keys"),
         "written_spaces": {"number": batch.space_number if batch.vectors else None},
     }
-    needed = [(query, values) for query, values in queries.items() if any(values.values())]
-    answers = await session.several(needed)
-    read = {query: rows for (query, _), rows in zip(needed, answers, strict=True)}
-    read = {**dict.fromkeys(queries, ()), **read}
+    needed = {query: values for query, values in queries.items() if any(values.values())}
+    answers = await session.several(needed.items())
+    read = {**dict.fromkeys(queries, ()), **dict(zip(needed, answers, strict=True))}
     stored = read["stored_memories"]
     met = {row["id"] for row in read["met_memories"]} - {row["id"] for row in stored}
     if met:
