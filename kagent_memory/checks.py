@@ -19,6 +19,7 @@ MAX_KEY_BYTES = 1024  # of an index key, such as an id or a session id
 DEEPEST = 100
 MAX_FAULTS = 5  # listed in an error message
 MAX_PLACE_CHARS = 200  # of the name of a field, which a caller may have chosen
+TIME_EXPECTED = "Input should be an ISO 8601 date or time, such as 2026-01-31"
 
 
 def faults(error: ValidationError) -> list[tuple[str, str]]:
@@ -26,7 +27,9 @@ def faults(error: ValidationError) -> list[tuple[str, str]]:
     return [
         (
             valid_text(".".join(map(str, fault["loc"]))[:MAX_PLACE_CHARS]),
-            fault["msg"].removeprefix("Value error, ").removesuffix("."),
+            TIME_EXPECTED
+            if fault["type"].startswith("datetime_")
+            else fault["msg"].removeprefix("Value error, ").removesuffix("."),
         )
         for fault in error.errors(include_url=False, include_context=False, include_input=False)
     ]

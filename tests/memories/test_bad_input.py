@@ -129,6 +129,7 @@ async def test_a_fact_of_the_wrong_kind_is_refused(values: Any, advice: str) -> 
         ({"metadata": {"\ud800": 1}}, "metadata.\ufffd"),
         ({"min_importance": True}, "min_importance: .*number"),
         ({"happened_before": datetime(2026, 1, 1)}, "time zone"),  # noqa: DTZ001 the mistake itself
+        ({"happened_after": "May"}, "happened_after: .*2026-01-31"),
         ({"superseded": "all"}, "superseded.*'only'"),
     ],
 )
