@@ -187,15 +187,15 @@ class Maintenance(Opened):
         return queue.state != "bad"
 
     @verb()
-    async def work(self, *, until_idle: bool = False, stop: asyncio.Event | None = None) -> int:
-        """Work on the queue in this task until stopped, or until no job is due; return the number
-        of ended jobs.
+    async def work(self, *, until_idle: bool = False) -> int:
+        """Work on the queue in this task until it is cancelled or the memories are closed, or until
+        no job is due; return the number of ended jobs.
         """
         worker = self.worker
         if until_idle:
             return await worker.work_until_idle()
         before = worker.finished
-        await worker.work(stop or self._stop)
+        await worker.work(self._stop)
         return worker.finished - before
 
     @verb("GET /stats")
