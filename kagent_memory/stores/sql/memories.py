@@ -127,17 +127,23 @@ class SqlMemoryStore(Part, MemoryStore):
     async def restore(
         self, scope: Scope, memories: Sequence[Whole], *, dry_run: bool = False, now: datetime
     ) -> Sequence[Restored]:
-        batch = Batch(changes=[Change(kind="add", memory=whole.memory) for whole in memories])
-        texts = (await _prepared(batch, None)).texts
-        numbers = {number for whole in memories for number in whole.vectors}
-        widths = {number: await self.spaces.dimensions_of(number) for number in numbers}
-        checked = [
-            replace(
-                whole, vectors={n: checked_vector(v, widths[n]) for n, v in whole.vectors.items()}
-            )
+        changes = [Change(kind="add", memory=whole.memory) for whole in memories]
+        vectors = [
+            {
+                "id": whole.memory.id,
+                "space": number,
+                "embedding": checked_vector(vector, await self.spaces.dimensions_of(number)),
+            }
             for whole in memories
+            for number, vector in whole.vectors.items()
         ]
-        script = partial(write_queries.restore, memories=checked, texts=texts, dry_run=dry_run)
+        script = partial(
+            write_queries.restore,
+            batch=await _prepared(Batch(changes=changes), None),
+            memories=memories,
+            vectors=vectors,
+            dry_run=dry_run,
+        )
         return await run(self.database, script, scope, write=not dry_run)
 
     @override

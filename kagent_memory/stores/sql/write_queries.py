@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final, TypeAlias
@@ -14,7 +14,7 @@ from ..decisions import tombstones_of
 from ..planning import Plan
 from ..values import USES, Applied, Batch, Delivery, Restored, Whole, embed_job
 from .queue import put
-from .session import Row, Transaction
+from .session import Row, Transaction, Values
 from .spaces import erase_vectors
 
 Stone: TypeAlias = tuple[str, str]
@@ -34,7 +34,7 @@ async def apply(session: Transaction, batch: Batch, *, now: datetime) -> Applied
         raise Conflict(
             f"The scope is no longer at version {batch.expected_version}; read it again and retry."
         )
-    read = await _read(session, batch, salt)
+    read = await _read(session, batch, _stones_against(batch, salt))
     if read["taken_pairs"]:
         raise Conflict(
             "An event of this batch was already ingested; read which ones and retry without them."
@@ -56,8 +56,22 @@ async def apply(session: Transaction, batch: Batch, *, now: datetime) -> Applied
     return plan.ids
 
 
-async def _read(session: Transaction, batch: Batch, salt: bytes) -> Mapping[str, Sequence[Row]]:
-    """Return query → rows that a batch depends on, running only the queries that it needs.
+def _stones_against(batch: Batch, salt: bytes) -> set[Stone]:
+    """Return the tombstones that would block changes of a batch."""
+    stones = set[Stone]()
+    for change in batch.changes:
+        memory = change.memory
+        if not change.explicit:
+            stones |= {("event", event) for event in (*change.event_ids, *memory.event_ids)}
+            stones.add(("text", forgotten_key(salt, memory.session_id, memory.content)))
+    return stones
+
+
+async def _read(
+    session: Transaction, batch: Batch, stones: Set[Stone]
+) -> Mapping[str, Sequence[Row]]:
+    """Return query → rows that a batch depends on, running only the queries that it needs; of these
+    tombstones those that exist.
 
     The caller holds the scope's lock.
     """
@@ -66,12 +80,6 @@ async def _read(session: Transaction, batch: Batch, salt: bytes) -> Mapping[str,
     named = {*batch.vectors, *batch.reinforced, *(memory.id for memory in memories)}
     matched = {batch.texts.identity(memory) for memory in memories if memory.state in MATCHED}
     sessions = {change.memory.session_id for change in batch.changes if change.kind == "add"}
-    stones = set[Stone]()
-    for change in batch.changes:
-        memory = change.memory
-        if not change.explicit:
-            stones |= {("event", event) for event in (*change.event_ids, *memory.event_ids)}
-            stones.add(("text", forgotten_key(salt, memory.session_id, memory.content)))
     queries: dict[str, dict[str, Any]] = {
         "stored_memories": {"ids": known(named - added)},
         "met_memories": {"ids": known(added), "hashes": session.codec.hashes([*matched])},
@@ -172,61 +180,54 @@ async def count(session: Transaction, deliveries: Sequence[Delivery]) -> None:
 
 
 async def restore(
-    session: Transaction, memories: Sequence[Whole], *, texts: Texts, dry_run: bool
+    session: Transaction,
+    batch: Batch,
+    memories: Sequence[Whole],
+    vectors: Sequence[Values],
+    *,
+    dry_run: bool,
 ) -> Sequence[Restored]:
-    """See `MemoryStore.restore`."""
+    """Write memories, which the batch adds, with their vectors: see `MemoryStore.restore`."""
     row = await session.row("scope_row" if dry_run else "touch_scope", **session.touching(1))
     salt = session.codec.salt(row) if row else b""
-    outcomes = await _outcomes(session, memories, salt, texts)
+    outcomes = await _outcomes(session, batch, memories, salt)
     if dry_run or not row:
         return outcomes
     added = [whole for whole, outcome in zip(memories, outcomes, strict=True) if outcome == "added"]
-    restored = [whole.memory for whole in added]
+    restored = {whole.memory.id: whole.memory for whole in added}
     revisions = (revision for whole in added for revision in whole.revisions)
-    await _insert(session, restored, revisions, texts, row["version"])
-    used = (memory for memory in restored if memory.usage != Usage())
+    await _insert(session, restored.values(), revisions, batch.texts, row["version"])
+    used = (memory for memory in restored.values() if memory.usage != Usage())
     await session.run_many(
         "restore_usage", [{"id": memory.id, **asdict(memory.usage)} for memory in used]
     )
-    vectors = [
-        {"id": whole.memory.id, "embedding": vector, "space": number}
-        for whole in added
-        for number, vector in whole.vectors.items()
-    ]
-    await session.run_many("put_vector", vectors)
+    await session.run_many("put_vector", [row for row in vectors if row["id"] in restored])
     return outcomes
 
 
 async def _outcomes(
-    session: Transaction, memories: Sequence[Whole], salt: bytes, texts: Texts
+    session: Transaction, batch: Batch, memories: Sequence[Whole], salt: bytes
 ) -> Sequence[Restored]:
-    identities = {
-        whole.memory.id: texts.identity(whole.memory)
-        for whole in memories
-        if whole.memory.state == "active"
-    }
-    hashes = session.codec.hashes([*{*identities.values()}])
-    ids = [whole.memory.id for whole in memories]
-    met = await session.ids("met_memories", ids=ids, hashes=hashes)
-    matches = await session.memories("stored_memories", ids=met) if met else []
-    present = {memory.id for memory in matches}
-    # not short-term memories of one session
-    equal = {texts.identity(memory) for memory in matches if memory.state == "active"}
     stones = [tombstones_of(whole, salt) for whole in memories]
-    rows = await session.rows(
-        "tombstoned", **parallel_lists(set[Stone]().union(*stones), "kinds", "keys")
-    )
-    blocked = {(row["kind"], row["key"]) for row in rows}
+    read = await _read(session, batch, set[Stone]().union(*stones))
+    blocked = {(row["kind"], row["key"]) for row in read["tombstoned"]}
+    matches = [session.codec.memory(row) for row in read["stored_memories"]]
+    present = {memory.id for memory in matches}
+    identity = batch.texts.identity
+    # not short-term memories of one session
+    equal = {identity(memory) for memory in matches if memory.state == "active"}
     outcomes: list[Restored] = []
-    for id, keys in zip(ids, stones, strict=True):
-        if id in present:
+    for whole, keys in zip(memories, stones, strict=True):
+        memory = whole.memory
+        identities = {identity(memory)} if memory.state == "active" else set[bytes]()
+        if memory.id in present:
             outcomes.append("present")
         elif keys & blocked:
             outcomes.append("forgotten")
-        elif identities.get(id) in equal:
+        elif identities & equal:
             outcomes.append("equal")
         else:
             outcomes.append("added")
-            present.add(id)
-            equal |= {identities[id]} if id in identities else set()
+            present.add(memory.id)
+            equal |= identities
     return outcomes
