@@ -5,22 +5,21 @@ them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Self
 
 from typing_extensions import Unpack
 
-from ..errors import Conflict
+from ..errors import Conflict, NotFound
 from ..records import Scope
 from .base import MemoryStore
 from .codec import MAX_LIMIT, event_ids_in
 from .decisions import in_order, tombstones_of
+from .receipts import ReceiptStore
 from .sql.memories import CACHE_MB, SqlMemoryStore
 from .sql.queue import JobQueue
-from .sql.receipts import ReceiptStore
-from .sql.session import Database
-from .sql.tokens import TokenStore
+from .sql.session import Database, Part, Transaction, reading, writing
 from .values import (
     Applied,
     Batch,
@@ -30,8 +29,35 @@ from .values import (
     OpenOptions,
     ScopeQuery,
     ScopeStats,
+    Token,
     checked_job,
 )
+
+
+class TokenStore(Part):
+    """The bearer tokens of the server. The verbs cross scopes."""
+
+    @writing
+    async def add(self, session: Transaction, token: Token) -> None:
+        """Store a token durably."""
+        await session.send("insert_token", **asdict(token))
+
+    @reading
+    async def find(self, session: Transaction, *, digest: str | None = None) -> Sequence[Token]:
+        """Return the tokens, expired ones too, oldest first; only the one with `digest` if
+        given.
+        """
+        return [Token(**row) for row in await session.rows("tokens", digest=digest)]
+
+    @writing
+    async def drop(self, session: Transaction, token_id: str) -> None:
+        """Revoke a token at once.
+
+        Raises:
+            NotFound: there is no such token.
+        """
+        if not await session.rows("drop_token", id=token_id):
+            raise NotFound(f"There is no token {token_id!r}.")
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,7 @@ async def test_two_who_forget_at_once_keep_one_chain(uri):
 
 async def test_a_forgetting_that_fails_leaves_no_receipt(monkeypatch):
     """A receipt and what it proves are one transaction."""
-    from kagent_memory.stores.sql import receipts
+    from kagent_memory.stores import receipts
 
     async with await opened() as memories:
         (id,) = await memories.add(SCOPE, ["One"])

@@ -11,9 +11,9 @@ from datetime import datetime
 from ...concurrency import batched
 from ..codec import known
 from ..decisions import tombstones_of
+from ..receipts import add_receipt
 from ..values import Erasure, Whole, with_after
 from .queue import withdraw
-from .receipts import add_receipt
 from .session import Transaction
 from .spaces import erase_vectors
 from .write_queries import parallel_lists
