@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any, Self
 
 from ..concurrency import cancel_and_wait
@@ -22,8 +21,7 @@ from ..retrieval.embedding_spaces import StoreEmbedder
 from ..stores.values import Job, JobState, Pruned, Rotated, ScopeStats
 from .audit import DEFECTS, MAX_FINDINGS, Audit, audit_scope
 from .diagnosis import Diagnosis, check_queue, diagnose
-from .opened import Opened
-from .transfer import ExportFile, Imported, export, import_file
+from .transfer import Transfer
 from .types import Defects, EmbedderChoice, Name, Progress
 from .verbs import verb
 
@@ -34,7 +32,7 @@ FIRST_PAUSE_SECONDS = 0.03
 MAX_PAUSE_SECONDS = 0.25
 
 
-class Maintenance(Opened):
+class Maintenance(Transfer):
     """The verbs of `Memories` for operating a store."""
 
     def start(self) -> None:
@@ -205,27 +203,6 @@ class Maintenance(Opened):
             scope, now=self.clock(), popular_after=self.settings.popular_after
         )
 
-    @verb("GET /scopes")
-    async def scopes(
-        self,
-        *,
-        tenant: Name | None = None,
-        user: Name | None = None,
-        app: Name | None = None,
-        after: Scope | None = None,
-        limit: int = 1000,
-    ) -> Sequence[Scope]:
-        """Return scopes with memories or jobs, in order of (tenant, app, user).
-
-        Args:
-            tenant: only scopes of this tenant.
-            user: only scopes of this user.
-            app: only scopes of this app.
-            after: only scopes after this one, the last of the previous page.
-            limit: the most scopes to return.
-        """
-        return await self.store.scopes(tenant=tenant, user=user, app=app, after=after, limit=limit)
-
     @verb("POST /consolidate", durable=True)
     async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> tuple[Change, ...]:
         """Merge memories of a scope that say the same, keeping lineage, and return the changes,
@@ -278,70 +255,6 @@ class Maintenance(Opened):
             if progress is not None:
                 progress(total.memories)
         return total
-
-    async def each_scope(
-        self, *, tenant: str | None = None, user: str | None = None, app: str | None = None
-    ) -> AsyncGenerator[Scope]:
-        """Yield every scope of a tenant, user or app; without any, all scopes."""
-        after: Scope | None = None
-        while page := await self.scopes(tenant=tenant, user=user, app=app, after=after):
-            for scope in page:
-                yield scope
-            after = page[-1]
-
-    @verb("GET /export")
-    async def export(
-        self,
-        *,
-        tenant: Name | None = None,
-        user: Name | None = None,
-        app: Name | None = None,
-        vectors: bool = False,
-    ) -> AsyncGenerator[str]:
-        """Yield all memories as lines of JSON in the documented format, with history, usage and
-        expiry, superseded and expired ones included. Only a part of them is in memory at a time.
-
-        Args:
-            tenant: only memories of this tenant; None: all.
-            user: only memories of this user.
-            app: only memories of this app.
-            vectors: include the vectors that callers brought; those of an embedder are made anew at
-                import.
-
-        Raises:
-            NotFound: the caller of a server may not see these memories.
-        """
-        scopes = self.each_scope(tenant=tenant, user=user, app=app)
-        async for line in export(self, scopes, vectors=vectors):
-            yield line
-
-    @verb("POST /import")
-    async def import_(
-        self,
-        path: Path | str,
-        *,
-        tenant: Name | None = None,
-        dry_run: bool = False,
-        progress: Progress | None = None,
-    ) -> Imported:
-        """Import the output of `export`, all of it or nothing.
-
-        The file is read to its end before anything is written. Memories that exist already, or were
-        forgotten here, are left as they are, so calling again continues an interrupted import.
-        Callers' vectors in the file are kept; the embedder makes its own later.
-
-        Args:
-            path: the file; its text is stored unchanged, secrets included.
-            tenant: the only tenant whose memories the file may hold; None: any.
-            dry_run: only count what would be done.
-            progress: called with the number of memories done so far.
-
-        Raises:
-            InvalidInput: the file is no export, has another version or tenant, or is damaged.
-            ConfigurationError: the store does not support import.
-        """
-        file = await ExportFile.checked(Path(path), tenant)
-        return await import_file(self, file, dry_run=dry_run, progress=progress)
 
     @verb()
     async def reembed(

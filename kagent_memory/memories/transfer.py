@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import (
     AsyncGenerator,
-    AsyncIterable,
     Generator,
     Iterator,
     Mapping,
@@ -37,7 +36,8 @@ from ..stores.values import (
 )
 from .caller_vectors import space_of
 from .opened import Opened
-from .types import Progress, Vector
+from .types import Name, Progress, Vector
+from .verbs import verb
 
 PART = 200
 MAX_LINE_BYTES = 64 * 2**20
@@ -224,28 +224,6 @@ def _checked_line(line: Line) -> Line:
     return line
 
 
-async def export(
-    memories: Opened, scopes: AsyncIterable[Scope], *, vectors: bool
-) -> AsyncGenerator[str]:
-    """Yield all memories of some scopes as lines; see `Memories.export`."""
-    await memories.deliveries.flush()
-    store = memories.store.memories
-    spaces = await store.spaces.all() if vectors else ()
-    numbers = [space.number for space in spaces if space.name.startswith(EXTERNAL)]
-    head = Head(format="kagent-memory", version=1, exported_at=memories.clock())
-    yield head.model_dump_json()
-    count = 0
-    async for scope in scopes:
-        ids = await store.kept(scope, Filter())
-        for part in batched(ids, PART):
-            wholes = await store.whole(scope, part)
-            vectors_of = [await store.vectors(scope, number, part) for number in numbers]
-            count += len(wholes)
-            for line in await run_in_thread(LONG + 1, _written, scope, wholes, vectors_of):
-                yield line
-    yield End(memories=count).model_dump_json()
-
-
 def _written(
     scope: Scope, wholes: Sequence[Whole], vectors: Sequence[Mapping[str, Vector]]
 ) -> list[str]:
@@ -276,27 +254,122 @@ class Imported:
     forgotten: int = 0
 
 
-async def import_file(
-    memories: Opened, file: ExportFile, *, dry_run: bool, progress: Progress | None
-) -> Imported:
-    """Import a checked file; see `Memories.import_`."""
-    store, spaces = memories.store.memories, dict[int, int]()
-    for width in () if dry_run else file.widths:
-        spaces[width] = (await space_of(store, width)).number
-    blocked, counts = await _forgotten(memories, file), Counter[Restored]()
-    async for scope, lines in file.batches():
-        part = [line.whole(spaces) for line in lines if line.node not in blocked]
-        counts.update(await store.restore(scope, part, dry_run=dry_run, now=memories.clock()))
-        counts["forgotten"] += len(lines) - len(part)
-        if progress is not None:
-            progress(counts.total())
-    if not dry_run:
-        for scope, id in await _forgotten(memories, file) - blocked:  # during the import
-            erased = await memories.store.forget(scope, Erasure(ids=[id], now=memories.clock()))
-            counts.update({"added": -len(erased), "forgotten": len(erased)})
-        if memories.vectors is not None:
-            await memories.embed_later(memories.vectors)
-    return Imported(**counts)
+class Transfer(Opened):
+    """The verbs of `Memories` that go through scopes and carry memories to another store."""
+
+    @verb("GET /scopes")
+    async def scopes(
+        self,
+        *,
+        tenant: Name | None = None,
+        user: Name | None = None,
+        app: Name | None = None,
+        after: Scope | None = None,
+        limit: int = 1000,
+    ) -> Sequence[Scope]:
+        """Return scopes with memories or jobs, in order of (tenant, app, user).
+
+        Args:
+            tenant: only scopes of this tenant.
+            user: only scopes of this user.
+            app: only scopes of this app.
+            after: only scopes after this one, the last of the previous page.
+            limit: the most scopes to return.
+        """
+        return await self.store.scopes(tenant=tenant, user=user, app=app, after=after, limit=limit)
+
+    async def each_scope(
+        self, *, tenant: str | None = None, user: str | None = None, app: str | None = None
+    ) -> AsyncGenerator[Scope]:
+        """Yield every scope of a tenant, user or app; without any, all scopes."""
+        after: Scope | None = None
+        while page := await self.scopes(tenant=tenant, user=user, app=app, after=after):
+            for scope in page:
+                yield scope
+            after = page[-1]
+
+    @verb("GET /export")
+    async def export(
+        self,
+        *,
+        tenant: Name | None = None,
+        user: Name | None = None,
+        app: Name | None = None,
+        vectors: bool = False,
+    ) -> AsyncGenerator[str]:
+        """Yield all memories as lines of JSON in the documented format, with history, usage and
+        expiry, superseded and expired ones included. Only a part of them is in memory at a time.
+
+        Args:
+            tenant: only memories of this tenant; None: all.
+            user: only memories of this user.
+            app: only memories of this app.
+            vectors: include the vectors that callers brought; those of an embedder are made anew at
+                import.
+
+        Raises:
+            NotFound: the caller of a server may not see these memories.
+        """
+        await self.deliveries.flush()
+        store = self.store.memories
+        spaces = await store.spaces.all() if vectors else ()
+        numbers = [space.number for space in spaces if space.name.startswith(EXTERNAL)]
+        head = Head(format="kagent-memory", version=1, exported_at=self.clock())
+        yield head.model_dump_json()
+        count = 0
+        async for scope in self.each_scope(tenant=tenant, user=user, app=app):
+            ids = await store.kept(scope, Filter())
+            for part in batched(ids, PART):
+                wholes = await store.whole(scope, part)
+                vectors_of = [await store.vectors(scope, number, part) for number in numbers]
+                count += len(wholes)
+                for line in await run_in_thread(LONG + 1, _written, scope, wholes, vectors_of):
+                    yield line
+        yield End(memories=count).model_dump_json()
+
+    @verb("POST /import")
+    async def import_(
+        self,
+        path: Path | str,
+        *,
+        tenant: Name | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> Imported:
+        """Import the output of `export`, all of it or nothing.
+
+        The file is read to its end before anything is written. Memories that exist already, or were
+        forgotten here, are left as they are, so calling again continues an interrupted import.
+        Callers' vectors in the file are kept; the embedder makes its own later.
+
+        Args:
+            path: the file; its text is stored unchanged, secrets included.
+            tenant: the only tenant whose memories the file may hold; None: any.
+            dry_run: only count what would be done.
+            progress: called with the number of memories done so far.
+
+        Raises:
+            InvalidInput: the file is no export, has another version or tenant, or is damaged.
+            ConfigurationError: the store does not support import.
+        """
+        file = await ExportFile.checked(Path(path), tenant)
+        store, spaces = self.store.memories, dict[int, int]()
+        for width in () if dry_run else file.widths:
+            spaces[width] = (await space_of(store, width)).number
+        blocked, counts = await _forgotten(self, file), Counter[Restored]()
+        async for scope, lines in file.batches():
+            part = [line.whole(spaces) for line in lines if line.node not in blocked]
+            counts.update(await store.restore(scope, part, dry_run=dry_run, now=self.clock()))
+            counts["forgotten"] += len(lines) - len(part)
+            if progress is not None:
+                progress(counts.total())
+        if not dry_run:
+            for scope, id in await _forgotten(self, file) - blocked:  # during the import
+                erased = await self.store.forget(scope, Erasure(ids=[id], now=self.clock()))
+                counts.update({"added": -len(erased), "forgotten": len(erased)})
+            if self.vectors is not None:
+                await self.embed_later(self.vectors)
+        return Imported(**counts)
 
 
 async def _forgotten(memories: Opened, file: ExportFile) -> set[Node]:
