@@ -182,13 +182,13 @@ class Forgetting(Opened):
         """Return the events of an author in the queue, which must not be ingested later."""
         jobs = await self.store.queue.jobs(scope=scope, limit=MAX_JOBS)
         event_ids = {
-            message.get("event_id")
+            message["event_id"]
             for job in jobs
             if session_id in (None, job.session_id)
             for message in messages_in(job.payload)
             if message.get("author") == author
         }
-        return sorted(filter(None, event_ids))
+        return sorted(event_ids)
 
     @verb("POST /memories/{id}/reject", durable=True)
     async def reject(self, scope: Scope, id: str, *, who: Who = "") -> tuple[str, ...]:
