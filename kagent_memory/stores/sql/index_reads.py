@@ -15,7 +15,7 @@ from ..columns import Mask
 from ..index import Entry, ScopeIndex
 from ..values import Behind, Stale
 from ..vectors import Halves, Nearest
-from .session import Database, Part, Row, Transaction, reading
+from .session import Part, Row, Transaction, reading
 
 
 class Stamp(NamedTuple):
@@ -72,16 +72,7 @@ class VectorPage(NamedTuple):
 
 
 class SqlIndexReads(Part):
-    """Reads for the indexes of one database's scopes.
-
-    Args:
-        database: the database that searches read.
-        may_lag: True if its answers may be older than those of another database read before.
-    """
-
-    def __init__(self, database: Database, *, may_lag: bool = False) -> None:
-        super().__init__(database)
-        self._may_lag = may_lag
+    """Reads for the indexes of one database's scopes."""
 
     @reading
     async def changes(self, session: Transaction, scope: Scope, since: Stamp) -> Changes | None:
@@ -211,7 +202,7 @@ class SqlIndexReads(Part):
             Behind: the database holds an older version of the scope, or an erased scope of its
                 name.
         """
-        if self._may_lag and since is not UNSEEN:
+        if self.reads is not self.database and since is not UNSEEN:
             row: Row = rows[0] if rows else UNSEEN._asdict()
             if bytes(row["salt"]) != since.salt or row["version"] < since.version:
                 raise Behind

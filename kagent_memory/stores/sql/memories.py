@@ -70,7 +70,7 @@ class SqlMemoryStore(Part, MemoryStore):
         self._reader = self if searches is None else copy.copy(self)
         if searches is not None:
             self._reader.reads = searches
-            self._reader.index_reads = SqlIndexReads(searches, may_lag=True)
+            self._reader.index_reads = SqlIndexReads(database, searches)
 
     @property
     @override

@@ -219,11 +219,11 @@ class Part:
 
     Attributes:
         database: the database for writes.
-        reads: the database for reads.
+        reads: the database for reads; another one may be a little behind.
     """
 
-    def __init__(self, database: Database) -> None:
-        self.database = self.reads = database
+    def __init__(self, database: Database, reads: Database | None = None) -> None:
+        self.database, self.reads = database, reads or database
 
 
 AnyPart = TypeVar("AnyPart", bound=Part)
