@@ -80,12 +80,6 @@ class Line:
         """Return the scope and the id of the memory."""
         return self.scope, self.memory.id
 
-    def successors(self) -> Iterator[tuple[Node, Node, str]]:
-        """Yield this memory and each that ever took its place, with the kind of that change."""
-        for revision, after in with_after(self.memory, self.revisions):
-            if after and after.superseded_by:
-                yield self.node, (self.scope, after.superseded_by), revision.kind
-
     def whole(self, spaces: Mapping[int, int]) -> Whole:
         """Return the memory with its vectors, for the embedding spaces by width."""
         vectors = {spaces[len(row)]: row for row in self.vectors if len(row) in spaces}
@@ -121,6 +115,7 @@ class ExportFile:
             InvalidInput: it is no export, has another version or tenant, is cut off or damaged.
         """
         file, withdrawn = cls(path), set[Node]()
+        # a memory, each that ever took its place, and the kind of that change
         successors = list[tuple[Node, Node, str]]()
         async for scope, lines in file.batches():
             if tenant not in (None, scope.tenant):
@@ -134,7 +129,11 @@ class ExportFile:
                     file.derived[scope, line.memory.superseded_by].add(line.node)
                 elif line.memory.state == "superseded":
                     withdrawn.add(line.node)
-                successors += line.successors()
+                successors += [
+                    (line.node, (scope, after.superseded_by), revision.kind)
+                    for revision, after in with_after(line.memory, line.revisions)
+                    if after and after.superseded_by
+                ]
         for node, other, kind in successors:
             if kind == "merge" or other in withdrawn:
                 file.derived[node].add(other)
