@@ -6,7 +6,7 @@ It works on descriptors instead of generated code. They are made by `protoc --in
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from importlib.resources import files
@@ -27,11 +27,10 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
-from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, InvalidInput, KagentMemoryError, NotFound
 from .auth import LOCAL, LONG_BODY, MAX_OPEN, Admission, Caller, check_binding
 from .error_responses import log_defect, printable
-from .kagent import VERBS, size_of
+from .kagent import VERBS
 from .kagent_wire import DIMENSIONS, check_count, check_width
 
 SERVICE = "kagent.api.v1alpha1.MemoryService"
@@ -100,9 +99,13 @@ class _Service:
                 raw = await _single(requests)
                 is_long = method == "Search" and len(raw) > LONG_BODY
                 async with self._admission.turn(key, is_long=is_long):
-                    request = await run_in_thread(len(raw), _parse, request_type, raw, verb.read)
-                    answer = await verb.answer(self._memories, caller, request)
-                    return await run_in_thread(size_of(answer), _serialise, answer_type, answer)
+                    return await verb.perform(
+                        self._memories,
+                        caller,
+                        len(raw),
+                        partial(_parse, request_type, raw),
+                        partial(_serialise, answer_type),
+                    )
         except Exception as error:
             code, text = _status(error, verb.failed)
             await context.abort(code, printable(text))
@@ -145,7 +148,7 @@ async def _single(requests: AsyncIterator[bytes]) -> bytes:
     raise InvalidInput("The call has no message.")
 
 
-def _parse(request_type: type[Message], raw: bytes, read: Callable[[Fields], Any]) -> Any:
+def _parse(request_type: type[Message], raw: bytes) -> Fields:
     try:
         fields = _fields(request_type.FromString(raw))
     except InvalidInput:
@@ -153,7 +156,7 @@ def _parse(request_type: type[Message], raw: bytes, read: Callable[[Fields], Any
     except (DecodeError, ValueError, RecursionError) as error:
         # a Struct may hold infinity, JSON may not
         raise InvalidInput("Invalid request message") from error
-    return read(fields.get("memory", fields))
+    return fields.get("memory", fields)
 
 
 def _fields(message: Message) -> Fields:

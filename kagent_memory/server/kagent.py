@@ -11,7 +11,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import JSONResponse, Response
@@ -36,6 +36,8 @@ from .kagent_wire import (
     search_of,
     search_row,
 )
+
+T = TypeVar("T")
 
 
 def _names(agent_name: str) -> tuple[str, ...]:
@@ -129,8 +131,7 @@ class KagentVerb:
     Attributes:
         method, path, status: its route over HTTP, and the status of its answers.
         failed: the message for a failure of this server.
-        read: parses the fields of a request, off the event loop; raises `InvalidInput` with
-            kagent's text.
+        read: checks the fields of a request; raises `InvalidInput` with kagent's text.
         answer: runs the method and returns the fields of the answer; raises `NotFound` for anything
             that the caller may not touch.
     """
@@ -141,6 +142,29 @@ class KagentVerb:
     failed: str
     read: Callable[[Any], Any]
     answer: Callable[[Memories, Caller, Any], Awaitable[dict[str, Any]]]
+
+    async def perform(
+        self,
+        memories: Memories,
+        caller: Caller,
+        size: int,
+        parse: Callable[[], Any],
+        written: Callable[[dict[str, Any]], T],
+    ) -> T:
+        """Return the answer to one call; long requests and answers are read and written in a
+        thread.
+
+        Args:
+            memories: the memories of the server.
+            caller: the authenticated caller.
+            size: the bytes of the request.
+            parse: returns the fields of the request.
+            written: returns the answer in the format of the caller.
+        """
+        request = await run_in_thread(size, lambda: self.read(parse()))
+        answer = await self.answer(memories, caller, request)
+        answer_size = sum(len(row["content"]) + 100 for row in answer.get("memories", ()))
+        return await run_in_thread(answer_size, written, answer)
 
 
 VERBS: Mapping[str, KagentVerb] = {
@@ -154,27 +178,23 @@ VERBS: Mapping[str, KagentVerb] = {
 }
 
 
-def size_of(answer: Mapping[str, Any]) -> int:
-    """Return the approximate number of characters of an answer."""
-    return sum(len(row["content"]) + 100 for row in answer.get("memories", ()))
-
-
 def _handler_of(verb: KagentVerb) -> Callable[[Request], Awaitable[Response]]:
+    def written(answer: dict[str, Any]) -> Response:
+        return JSONResponse(answer.get("memories", answer), verb.status)
+
     async def handle(request: Request) -> Response:
         body, query = await request.body(), dict(request.query_params)
 
-        def read() -> Any:
-            return verb.read(parse_body(body) if verb.method == "POST" else query)
+        def parse() -> object:
+            return parse_body(body) if verb.method == "POST" else query
 
         try:
-            request_fields = await run_in_thread(len(body), read)
-            answer = await verb.answer(memories_of(request), caller_of(request), request_fields)
+            memories, caller = memories_of(request), caller_of(request)
+            return await verb.perform(memories, caller, len(body), parse, written)
         except (InvalidInput, NotFound):
             raise
         except KagentMemoryError as error:
             raise HTTPException(500, f"{verb.failed}: {error}") from error
-        content = answer.get("memories", answer)
-        return await run_in_thread(size_of(answer), JSONResponse, content, verb.status)
 
     return handle
 
