@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from ..concurrency import LONG, run_in_thread
-from ..errors import Conflict, ModelError, StoreError
+from ..errors import Conflict, KagentMemoryError, StoreError
 from ..models.llm import Llm, Meter
 from ..records import Fact, Filter, Memory, Message, Scope
 from ..retention.lifecycle import to_memory
@@ -250,7 +250,7 @@ class JobHandlers:
         context = await current(memories, scope, new, near, others=short_term, now=now)
         try:
             return near, await decide(new, context, llm)
-        except ModelError as error:  # keep the facts: extracting them again costs calls
+        except KagentMemoryError as error:  # keep the facts: extracting them again costs calls
             logger.warning("%d new fact(s) are added undecided: %s", len(new), error)
             return near, {}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic_core import to_jsonable_python
 
-from kagent_memory import Fact, Filter, LlmSummary, Memories, Message, Scope
+from kagent_memory import ConfigurationError, Fact, Filter, LlmSummary, Memories, Message, Scope
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 
 from . import ground
@@ -24,8 +24,10 @@ LATER = "My favourite tea is sencha these days."
 TEAS = ("oolong", "sencha", "matcha")
 
 
-def extracted(prompt: str) -> Mapping[str, Any]:
-    """Extract the favourite tea, and nothing else."""
+def extracted(prompt: str) -> Any:
+    """Extract the favourite tea, and nothing else; refuse to decide."""
+    if "F1:" in prompt:
+        return ConfigurationError("It decides nothing.")
     transcript = prompt.rpartition("<transcript>")[2]
     tea = next((tea for tea in TEAS if tea in transcript), None)
     if tea is None:
