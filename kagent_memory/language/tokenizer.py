@@ -61,7 +61,8 @@ _ARTICLES = frozenset(
 )
 _MAX_SLOT_PART_CHARS = 100  # as in the migration that began to keep slots
 EDGES = "\"'“”‘’«»„‹›()[]{}<>*,;:!?…¿¡.。！？"
-_ENDS = ".!…"
+_FULL_STOPS = ".…。।۔"
+_ENDS = f"{_FULL_STOPS}!！"
 _JOINTS = re.compile("['’-]")
 _MAX_SYMBOL_CHARS = 3  # a word after a number that may be a unit
 _MIN_SHOUTED_CHARS = 5  # a word in capitals that is no acronym
@@ -114,7 +115,7 @@ def normalised(text: str) -> str:
     collapsed, closing punctuation removed.
     """
     folded = unicodedata.normalize("NFKC", text).casefold()
-    return " ".join(folded.split()).rstrip(".!… ")
+    return " ".join(folded.split()).rstrip(f"{_ENDS} ")
 
 
 def spelling(text: str) -> str:
@@ -129,7 +130,7 @@ def spelling(text: str) -> str:
         return ""
     core = words[-1].rstrip(_ENDS)
     if (bare := core.strip(EDGES)) != "":  # "5!", "C#" and a lone dot keep their last character
-        words[-1] = core if core[-1].isalpha() and len(bare) > 1 else words[-1].rstrip(".…")
+        words[-1] = core if core[-1].isalpha() and len(bare) > 1 else words[-1].rstrip(_FULL_STOPS)
     folded: list[str] = []
     for before, word in zip(("", *words), words, strict=False):
         core, small = word.strip(EDGES), word.lower()
