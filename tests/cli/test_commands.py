@@ -56,8 +56,11 @@ def test_every_example_is_a_command_that_parses():
                 assert call.command is command
 
 
-def test_a_memory_lives_on_the_command_line(run: Any, id: str):
+def test_a_memory_lives_on_the_command_line(run: Any, id: str, tmp_path: Path):
     """From `edit` to `forget`, each command sees what the one before it did to a memory."""
+    file = tmp_path / "bob"
+    text = run("export").out.replace('"links":[', f'"links":["{id}"')
+    file.write_text(text.replace('"ada"', '"bob"'))
     run("edit", id, "--content", "Ada likes green tea", "--why", "said so")
     assert "Ada likes green tea" in run("list").out
     assert "said so" in run("history", id).out
@@ -68,6 +71,8 @@ def test_a_memory_lives_on_the_command_line(run: Any, id: str):
     assert "nothing was" in dry.err
     assert run("forget", id, "--json").json == {"forgotten": [id]}
     assert run("show", id, *OF_ADA).code == 3
+    run("import", str(file))
+    assert f"also said as {id}" in run("list").out
 
 
 def test_everything_is_forgotten_only_on_a_clear_word(run: Any, id: str):
