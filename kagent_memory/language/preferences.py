@@ -1,4 +1,6 @@
-"""Recognize lasting preferences and standing instructions of a user by their wording."""
+"""Recognize by their wording texts about the speaker, and lasting preferences and standing
+instructions of a user.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +9,25 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 
-from .word_lists import table
+from .word_lists import QUERY_WORDS, table
 
 PREFERENCE_TERM = "\x1fpreference"
 """The index term of texts that state a preference; it is no word of any text."""
 
 USER = "user"  # ADK's author of what a person typed
 _MAX_CHARS = 2_000
+_FIRST_PERSON = frozenset(QUERY_WORDS["first_person"])
 _WORD = re.compile(r"\w+")
+_CONTRACTED_WORD = re.compile(r"[\w']+")
 _ANY = ""  # instead of a word, for phrases that may stand within longer runs of letters
 _APOSTROPHES = str.maketrans("’‘", "''")
+
+
+def is_about_oneself(text: str) -> bool:
+    """Return True if a text has a word such as "my", "we" or "mein"."""
+    words = _CONTRACTED_WORD.findall(text.casefold().replace("’", "'"))
+    unspaced = QUERY_WORDS["first_person_unspaced"]
+    return not _FIRST_PERSON.isdisjoint(words) or any(word in text for word in unspaced)
 
 
 def states_preference(text: str, author: str | None = None) -> bool:

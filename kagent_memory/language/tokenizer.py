@@ -19,6 +19,7 @@ from .preferences import PREFERENCE_TERM, states_preference
 from .word_lists import all_words, table
 
 MAX_TERM_CHARS = 64
+MAX_QUERY_TERMS = 64
 
 STOP_WORDS: Final = all_words("stop_words")
 """Words that say nothing about the subject of a memory."""
@@ -100,6 +101,25 @@ def index_terms(content: str, author: str | None = None) -> Mapping[str, int]:
 def query_terms(text: str) -> Sequence[str]:
     """Return the distinct search terms of a query in order; stop words only if it has no others."""
     return list(dict.fromkeys(_telling(tokens(text))))
+
+
+def most_telling(text: str, names: Sequence[frozenset[str]]) -> Sequence[str]:
+    """Return at most `MAX_QUERY_TERMS` search terms of a query, those of its names before others.
+
+    Args:
+        text: the query.
+        names: the terms of each of its names and identifiers.
+    """
+    terms = query_terms(text)
+    if len(terms) <= MAX_QUERY_TERMS:
+        return terms
+    name_terms = (term for name in names for term in name if term in terms)
+    return list(dict.fromkeys((*name_terms, *terms)))[:MAX_QUERY_TERMS]
+
+
+def is_small(terms: Sequence[str]) -> bool:
+    """Return True if all terms are stop words, which no index holds."""
+    return bool(terms) and STOP_WORDS.issuperset(terms)
 
 
 @cache

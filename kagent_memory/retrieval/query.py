@@ -14,9 +14,9 @@ from ..language.word_lists import QUERY_WORDS, table
 
 MAX_CHARS = 300
 SMALL_TALK: Final = tuple(" ".join(table("query_words")["small_talk"].split()).split(", "))
-FIRST_PERSON: Final = frozenset(QUERY_WORDS["first_person"])
-FIRST_PERSON_UNSPACED: Final = QUERY_WORDS["first_person_unspaced"]
-PERSONAL: Final = QUERY_WORDS["first_person"] + FIRST_PERSON_UNSPACED + QUERY_WORDS["others"]
+PERSONAL: Final = (
+    QUERY_WORDS["first_person"] + QUERY_WORDS["first_person_unspaced"] + QUERY_WORDS["others"]
+)
 
 # A thing that speaker and listener know ("the kitchen", "Ann's car", "ERR-00123") is nobody's
 # general knowledge.

@@ -12,12 +12,11 @@ from ..language.dates import Span, bare_dates, named_spans, windows
 from ..language.follow_ups import complete
 from ..language.names import identifiers
 from ..language.scripts import disguised
-from ..language.tokenizer import STOP_WORDS, query_terms
+from ..language.tokenizer import most_telling
 from ..language.word_forms import word_forms
 from ..records import Vector
 from .embedding_spaces import cosine
 
-MAX_TERMS = 64  # distinct ones of a query that count
 UNRELATED = ("The tea is green.", "Trains leave at noon.")  # English, for `trust`
 _MIN_TRUST = 0.1
 
@@ -64,8 +63,8 @@ class Question:
         forms, small_words = word_forms(text)
         return cls(
             text=text,
-            terms=_terms(text, names),
-            undated=None if dates is None else _terms(dates, names),
+            terms=most_telling(text, names),
+            undated=None if dates is None else most_telling(dates, names),
             names=[name - small_words or name for name in names],
             spans=spans,
             windows=windows(spans),
@@ -73,20 +72,6 @@ class Question:
             small_words=small_words,
             disguised=disguised(text),
         )
-
-
-def is_small(terms: Sequence[str]) -> bool:
-    """Return True if all terms are stop words, which no index holds."""
-    return bool(terms) and STOP_WORDS.issuperset(terms)
-
-
-def _terms(text: str, names: Sequence[frozenset[str]]) -> Sequence[str]:
-    """Return at most `MAX_TERMS` terms of a text, those of its names before others."""
-    terms = query_terms(text)
-    if len(terms) <= MAX_TERMS:
-        return terms
-    name_terms = (term for name in names for term in name if term in terms)
-    return list(dict.fromkeys((*name_terms, *terms)))[:MAX_TERMS]
 
 
 def trust(text: Vector, other: Vector, *unrelated: Vector) -> float:

@@ -9,7 +9,7 @@ from functools import partial
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, InvalidInput
 from ..language.names import identifiers
-from ..language.tokenizer import query_terms
+from ..language.tokenizer import is_small, query_terms
 from ..models.llm import Llm
 from ..models.reranking import Reranker
 from ..records import EVERYTHING, GATED, Exclusion, Hit, Memory, Mode, Recall, Vector
@@ -21,7 +21,7 @@ from ..stores.values import TextMatches
 from ..stores.view import Nearest, Stale
 from .embedding_spaces import StoreEmbedder, blended
 from .query import Gate, WordGate, is_known
-from .question import UNRELATED, Question, is_small, trust
+from .question import UNRELATED, Question, trust
 from .ranking import RankSettings
 from .ranking.rank import Ranked, rank
 from .ranking.selection import select, to_hits, with_sources

@@ -14,13 +14,14 @@ from pydantic import BaseModel
 
 from ..errors import ModelError
 from ..language.follow_ups import EARLIER_TURNS
+from ..language.tokenizer import is_small
 from ..models.llm import Llm
 from ..models.prompts import filled, prompt
 from ..models.prompts.escaping import escaped, unescaped
 from ..records import EVERYTHING, Filter, Scope, Vector
 from ..stores.columns import NO_ROWS, Rows
 from ..stores.spaces import EmbeddingSpace
-from .question import Question, is_small
+from .question import Question
 
 if TYPE_CHECKING:
     from .views import ManyViews

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -11,12 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...language.dates import asks_when, closeness
-from ...language.preferences import USER
+from ...language.preferences import USER, is_about_oneself
 from ...language.tokenizer import tokens
 from ...records import Exclusion
 from ...stores.columns import NO_ROWS, Mask, time_of
 from ...stores.values import TextMatches
-from ..query import FIRST_PERSON, FIRST_PERSON_UNSPACED
 from ..search import Search
 from . import RankSettings
 from .table import Near, Numbers, Table, share_of_best
@@ -50,7 +48,6 @@ _STEEPNESS = 14.0
 _IN_FULL = 1.0  # evidence of a memory that holds all that a look-up or a date asks for
 _LOOK_UP_WORDS = 2
 _LIST = 20  # in a list of so many cosines, the median belongs to no answer
-_WORD = re.compile(r"[\w']+")
 
 
 class Ranked(NamedTuple):
@@ -270,9 +267,3 @@ def _smallness(documents: int) -> float:
     """Return 1 for a scope of at most 10 memories, falling with the logarithm to 0 at 100."""
     closeness = math.log(_LARGE / max(1, documents)) / math.log(_LARGE / _SMALL)
     return min(1.0, max(0.0, closeness))
-
-
-def is_about_oneself(text: str) -> bool:
-    """Return True if a text has a word such as "my", "we" or "mein"."""
-    words = _WORD.findall(text.casefold().replace("’", "'"))
-    return not FIRST_PERSON.isdisjoint(words) or any(word in text for word in FIRST_PERSON_UNSPACED)
