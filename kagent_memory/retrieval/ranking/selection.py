@@ -198,11 +198,10 @@ def to_hits(
     most, remaining = (UNLIMITED, UNLIMITED) if budget is None else (PASSAGE_TOKENS, budget)
     remaining -= sum(_cost(memories[hit.row]) for hit in selection)
     hits: list[Hit] = []
-    source_rows: set[int] = set()
-    selected_rows = {hit.row for hit in selection}
+    handed_over = {hit.row for hit in selection}
     repeated_in: dict[int, list[int]] = defaultdict(list)
     for row, memory in memories.items():
-        if memory.state == "source" and row not in selected_rows:
+        if memory.state == "source":
             for fact in view.rows_of(row, memory.links):
                 repeated_in[fact].append(row)
     for hit in selection:
@@ -210,9 +209,9 @@ def to_hits(
         excerpt = passage(memory.content, question, max_tokens=most)
         for row in (*view.rows_of(hit.row, memory.source_ids), *repeated_in[hit.row]):
             turn = memories.get(row)
-            is_new = turn and turn.state == "source" and row not in source_rows
+            is_new = turn and turn.state == "source" and row not in handed_over
             if turn and is_new and remaining >= MIN_PASSAGE_TOKENS:
-                source_rows.add(row)
+                handed_over.add(row)
                 text = passage(turn.content, question, max_tokens=min(remaining, most))
                 remaining -= estimated_tokens(text)
                 turns.append(replace(turn, content=text))
