@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -109,29 +109,22 @@ def united(waiting: Mapping[str, Any], later: Mapping[str, Any]) -> Mapping[str,
     the later one has no text (it was withdrawn). If all messages have a time, they are sorted by
     it, since jobs may arrive in any order.
     """
-    before, after = messages_in(waiting), messages_in(later)
-    spoken_ids = {
-        message["event_id"] for message in after if message.get("event_id") and message.get("text")
-    }
-    silent_ids = {event for message in after if (event := message.get("event_id"))} - spoken_ids
-    before = [message for message in before if message.get("event_id") not in silent_ids]
+    after = messages_in(later)
+    spoken_ids = {message["event_id"] for message in after if message.get("text")}
+    silent_ids = {message["event_id"] for message in after} - spoken_ids
+    before = messages_in(without_events(waiting, silent_ids))
     if not before:
         return later
-    former_ids = {message.get("event_id") for message in before} - {None, ""}
-    messages = [
-        *before,
-        *(message for message in after if message.get("event_id") not in former_ids),
-    ]
+    former_ids = {message["event_id"] for message in before}
+    messages = [*before, *messages_in(without_events(later, former_ids))]
     if all(message.get("at") for message in messages):
         messages.sort(key=lambda message: parsed_time(message["at"], "The time of a message"))
     return {**later, "messages": messages}
 
 
-def messages_in(payload: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def messages_in(payload: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """Return the messages of a payload; some payloads have none."""
-    messages = payload.get("messages")
-    items = cast("list[Any]", messages) if isinstance(messages, list | tuple) else []
-    return [message for message in items if isinstance(message, Mapping)]
+    return payload.get("messages", ())
 
 
 def from_base64(text: object) -> bytes:
@@ -178,12 +171,11 @@ def bounded(limit: int) -> int:
 
 def event_ids_in(payload: Mapping[str, Any]) -> set[str]:
     """Return the source events of the messages of a payload."""
-    events = (message.get("event_id") for message in messages_in(payload))
-    return {event for event in events if isinstance(event, str) and event}
+    return {message["event_id"] for message in messages_in(payload)}
 
 
 def without_events(payload: Mapping[str, Any], events: Set[str]) -> Mapping[str, Any]:
     """Return a payload without the messages of these events."""
     messages = messages_in(payload)
-    remaining = [message for message in messages if message.get("event_id") not in events]
+    remaining = [message for message in messages if message["event_id"] not in events]
     return payload if len(remaining) == len(messages) else {**payload, "messages": remaining}
