@@ -86,7 +86,6 @@ def test_everything_is_forgotten_only_on_a_clear_word(run: Any, id: str):
 def test_an_id_may_be_given_by_its_beginning(run: Any, id: str):
     """The beginning of an id names its memory; one that fits several is refused."""
     assert run("show", id[:30], "--json").json["id"] == id
-    assert run("pin", id[:30]).code == 0
     other = run("add", "Ada likes coffee", *OF_ADA, "--json").json["ids"][0]
     same = id[: next(at for at in range(36) if id[at] != other[at])]
     result = run("show", same)
@@ -153,7 +152,6 @@ def test_show_and_explain_are_for_people(run: Any, id: str):
     run("pin", id)
     assert re.search(r"expires +never", run("show", id).out)
     explained = run("search", "tea", "--explain").out
-    assert "found by keyword search" in explained
     assert "It shares words with your question." in explained
     assert "{" not in explained
 
