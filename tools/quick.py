@@ -1,8 +1,8 @@
 """Run the tests that a change touches, for at most half a minute: `python tools/quick.py [BASE]`.
 
 A changed test runs itself. A changed module runs the test of its name, then the tests of its
-room that import it, then the rest of its room. Whatever does not start in time is counted:
-`make test` runs all.
+room that import it, then the rest of its room. Whatever does not start in time is named:
+`make test` runs all. The exit code is that of the tests that ran.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -66,25 +67,31 @@ def _git(*arguments: str) -> list[str]:
 
 
 class TimeLimit:
-    """A pytest plugin: starts no further test after some seconds, and says how many were left."""
+    """A pytest plugin: start no further test after some seconds, and name those that were left.
+
+    They count neither as passed nor as failed. The first test always runs.
+    """
 
     def __init__(self, seconds: float) -> None:
         self.end = time.monotonic() + seconds
-        self.left = 0
+        self.started = 0
+        self.left: Counter[str] = Counter()
 
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Count the tests."""
-        self.left = len(session.items)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        """Return True, which tells pytest that the test is dealt with, if the time is over."""
+        if self.started and time.monotonic() > self.end:
+            self.left[item.path.relative_to(ROOT).as_posix()] += 1
+            return True
+        self.started += 1
+        return None
 
-    def pytest_runtest_logfinish(self) -> None:
-        """Count one test less."""
-        self.left -= 1
-
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Stop if the time is over."""
-        if time.monotonic() > self.end:
-            item.session.shouldstop = (
-                f"{SECONDS} s are over; {self.left} tests did not run: make test runs all"
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Say how many tests of which files did not run."""
+        if self.left:
+            files = ", ".join(f"{name} ({count})" for name, count in self.left.items())
+            terminalreporter.write_line(
+                f"{SECONDS} s are over; {self.left.total()} tests did not run: {files}. "
+                "make test runs all."
             )
 
 
