@@ -43,7 +43,7 @@ def _matches(search: Search) -> TextMatches:
         search.added = added = added if keeps_what_is_asked(query, added.terms, both) else None
     windows = question.windows or (added.windows if added else ())
     in_windows = (view.newest(search.shortlist, *ends) for ends in windows[:MAX_WINDOWS])
-    search.dated = np.unique(np.concatenate([NO_ROWS, *in_windows]))
+    search.dated = np.concatenate([NO_ROWS, *in_windows])
     undated = question.undated if search.dated.size else None
     search.date_only = undated is not None
     terms = question.terms if undated is None else undated
@@ -76,7 +76,8 @@ def _with_other_forms(search: Search, matches: TextMatches) -> TextMatches:
     search.terms = (
         content_terms if any(term in frequencies for term in content_terms) else [*final_terms]
     )
-    return search.view.text(search.terms, limit=search.leg)
+    # a query without other forms that a memory holds has been searched already
+    return matches if search.terms == terms else search.view.text(search.terms, limit=search.leg)
 
 
 def _holding(phrase: str, texts: Mapping[int, str]) -> TermMatrix:

@@ -65,6 +65,8 @@ class View(ABC):
         unless inactive ones were asked for.
         """
         superseded = bool(self.filter.superseded)
+        if self.passing is None and not superseded:
+            return self.seen
         return self.index.visible(self.now, superseded=superseded, among=self.passing)
 
     @cached_property
