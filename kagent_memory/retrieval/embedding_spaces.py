@@ -16,7 +16,7 @@ from cachetools import TTLCache
 from .. import telemetry
 from ..errors import ConfigurationError, ModelError, UnusableAnswer
 from ..models.embedding import ADVICE, PROBE, CheckedEmbedder, Kind
-from ..records import Memory, Scope, Vector
+from ..records import SEARCHED, Memory, Scope, Vector
 from ..settings import MemorySettings
 from ..stores import Store
 from ..stores.spaces import EXTERNAL, EmbeddingSpace
@@ -82,12 +82,12 @@ class StoreEmbedder:
             for space in await self._store.memories.spaces.all()
             if not space.name.startswith(EXTERNAL)
         ]
-        matching = [
-            space
+        if not spaces or any(
+            space.name == self.name
+            and dimensions in (None, space.dimensions)
+            and space.state != "retired"
             for space in spaces
-            if space.name == self.name and dimensions in (None, space.dimensions)
-        ]
-        if not spaces or any(space.state != "retired" for space in matching):
+        ):
             return
         current = next((space for space in spaces if space.state == "current"), spaces[0])
         given = f"{self.name!r}" + (f" ({dimensions} dimensions)" if dimensions else "")
@@ -139,21 +139,18 @@ class StoreEmbedder:
         """
         space, cached = await self.space(), self._cached
         keys = [(tenant, kind, _digest(text)) for text in texts]
-        text_by_key = dict(zip(keys, texts, strict=True))
-        rows_by_key = {key: cached.get(key) for key in text_by_key}
-        missing = [key for key, row in rows_by_key.items() if row is None]
+        found = {key: cached.get(key) for key in keys}
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if found[key] is None}
         cache_name = "documents" if kind == "document" else "queries"
-        hits = len(rows_by_key) - len(missing)
+        hits = len(found) - len(missing)
         telemetry.count("cache_lookups", hits, cache=cache_name, result="hit")
         telemetry.count("cache_lookups", len(missing), cache=cache_name, result="miss")
-        rows = (
-            await self._request([text_by_key[key] for key in missing], kind=kind) if missing else ()
-        )
+        rows = await self._request([*missing.values()], kind=kind) if missing else ()
         for key, row in zip(missing, rows, strict=True):
             if row is not None:
-                rows_by_key[key] = cached[key] = copy = row.copy()  # keeps no other row in memory
+                found[key] = cached[key] = copy = row.copy()  # keeps no other row in memory
                 copy.flags.writeable = False
-        return space, [rows_by_key[key] for key in keys]
+        return space, [found[key] for key in keys]
 
     async def embed_memories(
         self, scope: Scope, memories: Sequence[Memory]
@@ -257,18 +254,18 @@ async def embed_some(
     space, most = await vectors.space(), limit + len(refused)
     query = MemoryQuery(lacking=space.number, order="oldest", limit=most, now=clock())
     unembedded = await store.memories.select(scope, query)
-    unembedded_batch = [memory for memory in unembedded if memory.id not in refused][:limit]
-    _, new_vectors = await vectors.embed_memories(scope, unembedded_batch)
+    tried = [memory for memory in unembedded if memory.id not in refused][:limit]
+    _, new_vectors = await vectors.embed_memories(scope, tried)
     batch = Batch(
         vectors=new_vectors,
         space_number=space.number,
-        job=job if len(unembedded_batch) < limit else None,
+        job=job if len(tried) < limit else None,
         expected_version=version,
     )
     if batch.vectors or batch.job:
         await store.apply(scope, batch, now=clock())
-    refused.update(memory.id for memory in unembedded_batch if memory.id not in new_vectors)
-    return len(unembedded_batch)
+    refused.update({memory.id for memory in tried} - new_vectors.keys())
+    return len(tried)
 
 
 async def with_vectors(
@@ -295,7 +292,7 @@ async def with_vectors(
     """
     memories = {change.memory.id: change.memory for change in batch.changes}
     searchable = [
-        memory for memory in memories.values() if memory.state in ("active", "short_term", "source")
+        memory for memory in memories.values() if memory.state in (*SEARCHED, "short_term")
     ]
     if vectors is None or not searchable:
         return batch
