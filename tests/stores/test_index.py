@@ -21,8 +21,7 @@ from kagent_memory.stores import Store, open_store
 from kagent_memory.stores.index import Entry, ScopeIndex
 from kagent_memory.stores.postings import packed
 from kagent_memory.stores.sql import index_cache
-from kagent_memory.stores.sql.index_reads import SqlIndexReads, Stamp
-from kagent_memory.stores.sql.session import run
+from kagent_memory.stores.sql.index_reads import UNSEEN, SqlIndexReads, Stamp
 from kagent_memory.stores.values import Batch, Erasure
 from kagent_memory.testing.fixtures import (
     ScopedStore,
@@ -199,11 +198,7 @@ def packed_index(store) -> tuple[Stamp, bytes]:
 
 
 async def kept_index(store) -> bytes:
-    async def read(session):
-        rows = await session.rows("scope_changes", salt=b"", version=0, erased=0)
-        return b"".join(bytes(row["packed"] or b"") for row in rows)
-
-    return await run(store.memories.database, read, SCOPE, write=False)
+    return (await store.memories.index_reads.changes(SCOPE, UNSEEN)).packed
 
 
 @pytest.mark.parametrize("way", ["forget", "evict", "prune", "tenant"])
