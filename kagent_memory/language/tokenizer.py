@@ -122,6 +122,19 @@ def is_small(terms: Sequence[str]) -> bool:
     return bool(terms) and STOP_WORDS.issuperset(terms)
 
 
+def holding(phrase: str, texts: Mapping[int, str]) -> Mapping[int, Sequence[str]]:
+    """Return the words, stop words included, of the texts that hold the words of a phrase one after
+    another, or, if none does, of those with all of its words.
+    """
+    words = tokens(phrase)
+    words_of = {key: tokens(text) for key, text in texts.items()}
+    candidates = {key: held for key, held in words_of.items() if {*words} <= {*held}}
+    run = f" {' '.join(words)} "
+    return {
+        key: held for key, held in candidates.items() if run in f" {' '.join(held)} "
+    } or candidates
+
+
 @cache
 def denying_terms() -> frozenset[str]:
     """Return the terms that negate, end or limit a statement, in several languages."""

@@ -9,7 +9,7 @@ from itertools import chain
 import numpy as np
 
 from ..language.respelling import respellings, respelt
-from ..language.tokenizer import query_terms, tokens
+from ..language.tokenizer import holding, query_terms, tokens
 from ..stores.columns import NO_ROWS
 from ..stores.values import TermMatrix, TextMatches
 from .ranking.table import dense_text, keeps_what_is_asked
@@ -81,8 +81,7 @@ def _with_other_forms(search: Search, matches: TextMatches) -> TextMatches:
 
 
 def _holding(phrase: str, texts: Mapping[int, str]) -> TermMatrix:
-    """Return the texts that hold the words of a phrase one after another, or, if none does, those
-    with all of its words.
+    """Return the texts that `holding` finds, as a text search does.
 
     Args:
         phrase: the phrase.
@@ -91,16 +90,8 @@ def _holding(phrase: str, texts: Mapping[int, str]) -> TermMatrix:
     Returns:
         For each text its number of words, and how often it holds each word of the phrase.
     """
-    words = tokens(phrase)
-    words_by_row = {row: tokens(text) for row, text in texts.items()}
-    candidates = {
-        row: row_words for row, row_words in words_by_row.items() if {*words} <= {*row_words}
-    }
-    run = f" {' '.join(words)} "
-    holders = {
-        row: row_words for row, row_words in candidates.items() if run in f" {' '.join(row_words)} "
-    } or candidates
-    terms = [*dict.fromkeys(words)]
+    holders = holding(phrase, texts)
+    terms = [*dict.fromkeys(tokens(phrase))]
     counts = np.array(
         [[row_words.count(term) for term in terms] for row_words in holders.values()], np.int64
     )
