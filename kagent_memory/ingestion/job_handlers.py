@@ -11,13 +11,12 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from ..concurrency import LONG, run_in_thread
 from ..errors import Conflict, KagentMemoryError, StoreError
 from ..models.llm import Llm, Meter
-from ..records import Fact, Filter, Memory, Message, Scope
+from ..records import Change, Fact, Filter, Memory, Message, Scope
 from ..retention.lifecycle import to_memory
 from ..retrieval.embedding_spaces import StoreEmbedder, embed_some, with_vectors
 from ..retrieval.similar import Near, current, neighbours
@@ -25,7 +24,8 @@ from ..retrieval.views import MAX_SHORT_TERM
 from ..settings import MemorySettings
 from ..stores import Store
 from ..stores.base import pages
-from ..stores.planning import slot_of
+from ..stores.codec import event_ids_in, without_events
+from ..stores.planning import said, slot_of
 from ..stores.values import EARLIEST, SESSION_END, Batch, Job, MemoryQuery
 from ..stores.view import MemoriesView, View
 from .answers import SESSION_SUMMARY, Decision, storable
@@ -95,13 +95,12 @@ class JobHandlers:
             await self._embed(job)
             return
         memories, provider = self.store.memories, self.providers.find(job)
-        messages = await run_in_thread(LONG, from_payload, job.payload)
-        ids = [message.event_id for message in messages]
-        ingested_ids = await memories.taken(job.scope, job.session_id, ids)
-        messages = [message for message in messages if message.event_id not in ingested_ids]
-        events = sorted({message.event_id for message in messages})
+        ids = event_ids_in(job.payload)
+        ingested_ids = await memories.taken(job.scope, job.session_id, sorted(ids))
+        new = without_events(job.payload, ingested_ids)
+        learnt = await self._learn(job, provider, await run_in_thread(LONG, from_payload, new))
+        events = sorted(ids - ingested_ids)
         ends = [SESSION_END] if job.payload.get("ended") else []
-        learnt = await self._learn(job, provider, messages)
         by_rule = False
         for _ in range(REPLANS):
             batch = replace(
@@ -121,8 +120,7 @@ class JobHandlers:
                     return
                 # the scope is unchanged: the model's decision itself conflicts, for example by the
                 # text of an expired memory
-                version = await memories.version(job.scope)
-                by_rule = by_rule or version == batch.expected_version
+                by_rule = by_rule or await memories.version(job.scope) == batch.expected_version
         raise StoreError(
             "The scope kept changing while a session was being ingested; it will be tried again."
         )
@@ -139,46 +137,44 @@ class JobHandlers:
         utterances = [message for message in messages if message.text.strip()]
         news = await without_recalled(self.store.memories, job.scope, utterances, now=now)
         transcript = await self._transcript(job, news, now)
-        llm = self.providers.llm or self.providers.model(job)
         extracted = await provider.facts(transcript) if news or transcript.ended else ()
         turns: Sequence[Fact] = ()
         # with short-term memory, a session's content is not yet visible to all
         keeps_turns = settings.keep_turns and not settings.short_term_hours
         if news and keeps_turns and getattr(provider, "keeps_turns", False):
-            conversation = [message for message in news if message.role != "tool"]
-            turns = await PassthroughSummary().facts(transcript.of(conversation))
+            conversation = transcript.of([message for message in news if message.role != "tool"])
+            turns = await PassthroughSummary().facts(conversation)
         outputs = [message.text for message in utterances if message.role == "tool"]
         outputs += [memory.content for memory in transcript.earlier if memory.origin == "tool"]
         if settings.quarantine and job.session_id:  # earlier output of tools may be repeated
             for state in (False, "quarantined"):
-                outputs += [
-                    memory.content
-                    for memory in await self._newest(
-                        job.scope,
-                        now,
-                        origins=("tool",),
-                        session_id=job.session_id,
-                        superseded=state,
-                    )
-                ]
-        checked = partial(
-            storable,
-            transcript=transcript,
-            outputs=outputs,
-            said_at=job.created_at,
-            max_bytes=settings.max_content_bytes,
-        )
-        facts, turns = await run_in_thread(LONG, lambda: (checked(extracted), checked(turns)))
-        new = [to_memory(fact, settings, now=now) for fact in facts]
-        near, decisions = await self._meet(job.scope, new, llm, now)
-        return Learnt(new, near, decisions, turns)
+                told = await self._newest(
+                    job.scope, now, origins=("tool",), session_id=job.session_id, superseded=state
+                )
+                outputs += [memory.content for memory in told]
+
+        def rows() -> tuple[list[Memory], list[Fact]]:
+            facts, kept = (
+                storable(
+                    given,
+                    transcript,
+                    outputs=outputs,
+                    said_at=job.created_at,
+                    max_bytes=settings.max_content_bytes,
+                )
+                for given in (extracted, turns)
+            )
+            return [to_memory(fact, settings, now=now) for fact in facts], kept
+
+        new, turns = await run_in_thread(LONG, rows)
+        near, decided = await self._meet(job.scope, new, self.providers.llm or transcript.llm, now)
+        return Learnt(new, near, decided, turns)
 
     async def _transcript(self, job: Job, news: Sequence[Message], now: datetime) -> Transcript:
         """Return the input of a provider: the new messages of a session, and its known facts."""
         ended = bool(job.payload.get("ended"))
         if ended and not news:  # the session may be summed up already
-            ends = await self.store.memories.taken(job.scope, job.session_id, [SESSION_END])
-            ended = SESSION_END not in ends
+            ended = not await self.store.memories.taken(job.scope, job.session_id, [SESSION_END])
         is_summed_up = ended or (job.session_id and self.settings.short_term_hours)
         earlier = await self._earlier(job, now) if is_summed_up else ()
         states = [memory.state for memory in earlier if not memory.verbatim]
@@ -200,8 +196,10 @@ class JobHandlers:
     async def _earlier(self, job: Job, now: datetime) -> tuple[Memory, ...]:
         """Return the last summary of a session and the memories learned since, oldest first."""
         scope, id = job.scope, job.session_id
-        short_term = await self._short_term(scope, now, session_id=id, limit=MAX_SHORT_TERM)
-        newest = [*short_term, *await self._newest(scope, now, session_id=id)]
+        newest = [
+            *await self._short_term(scope, now, session_id=id, limit=MAX_SHORT_TERM),
+            *await self._newest(scope, now, session_id=id),
+        ]
         last = [memory for memory in newest if memory.attribute == SESSION_SUMMARY][:1]
         since = max((memory.created_at for memory in last), default=EARLIEST)
         later = (memory for memory in newest if memory not in last and memory.created_at >= since)
@@ -265,22 +263,21 @@ class JobHandlers:
         near = await current(memories, scope, new, learnt.near, others=short_term, now=now)
         visible = (await self.store.stats(scope, now=now)).visible if any(near.values()) else 0
 
-        def planned(history: Sequence[Memory] = ()) -> Plan:
-            plan = Plan(now=now, replaceable=max(MIN_REPLACED, visible // 10), history=history)
-            plan.take(new, near, {} if by_rule else learnt.decided)
-            return plan
+        history: list[Memory] = []
+        if any(said(memory) > said(new[n]) for n, similar in near.items() for memory, _ in similar):
+            past = pages(memories, scope, Filter(superseded="only"), now=now)
+            history = [memory async for page in past for memory in page]
+        plan = Plan(now=now, replaceable=max(MIN_REPLACED, visible // 10), history=history)
 
-        plan = await run_in_thread(LONG, planned)
-        if plan.is_late:
-            past = Filter(superseded="only")
-            older = pages(memories, scope, past, now=now)
-            history = [memory async for page in older for memory in page]
-            plan = await run_in_thread(LONG, planned, history)
+        def planned() -> Sequence[Change]:
+            plan.take(new, near, {} if by_rule else learnt.decided)
+            return source_changes(learnt.turns, new, plan.same, settings=settings, now=now)
+
+        sources = await run_in_thread(LONG, planned)
         if plan.replaceable < 0:
             logger.warning(
                 "%d memories beyond the limit of a job stay beside new facts.", -plan.replaceable
             )
-        sources = source_changes(learnt.turns, new, plan.same, settings=settings, now=now)
         batch = Batch(
             changes=(*sources, *plan.changes),  # turns first, side by side in their session
             reinforced=[*plan.reinforced],

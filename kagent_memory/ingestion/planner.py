@@ -126,7 +126,6 @@ class Plan:
         rows: the changed and added memories in their final state, by id.
         reinforced: ids of repeated memories and of their turns, which live as long.
         same: id of a new fact → id of the memory that states the same already.
-        is_late: True if a statement is older than the one that stays current.
     """
 
     now: datetime
@@ -136,7 +135,6 @@ class Plan:
     reinforced: dict[str, None] = field(default_factory=dict[str, None])
     same: dict[str, str] = field(default_factory=dict[str, str])
     changes: list[Change] = field(default_factory=list[Change])
-    is_late: bool = False
 
     def __post_init__(self) -> None:
         self._added: set[str] = set()
@@ -259,7 +257,6 @@ class Plan:
 
     def _put_before(self, memory: Memory, fact: Memory) -> None:
         """Keep a late statement as history, valid between the statements before and after it."""
-        self.is_late = True
         began, former = said(fact), self._former_values(memory.id)
         later = (valid_since(value) for value in (*former, memory) if valid_since(value) > began)
         self.put("add", fact)
