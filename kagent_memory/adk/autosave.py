@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Annotated
 
 from google.adk.agents.base_agent import BaseAgent
@@ -67,19 +68,20 @@ class AutoSave:
 class Progress:
     """The progress of one policy through one session in this process.
 
-    Hooks fire again when an invocation is resumed, and sessions may be loaded truncated, so turns
-    and calls are counted here. The events that a session has at first count as saved.
+    Hooks fire again when an invocation is resumed, and sessions may be loaded truncated, so the
+    turns and calls since the last hook are added up here. The events that a session has at first
+    count as saved.
 
     Attributes:
         counts: its turns and calls so far.
-        invocation: the last invocation, with its own turns and calls.
+        seen_id: the id of the last event when a hook fired last.
         saved_id: the id of the last saved event.
         armed_id: the id of the last event that waits for the session's end.
         compacted_until: the end of the last saved compaction, in epoch seconds.
     """
 
     counts: Counter[str] = field(default_factory=Counter[str])
-    invocation: tuple[str, Counter[str]] = ("", Counter())
+    seen_id: str = ""
     saved_id: str = ""
     armed_id: str = ""
     compacted_until: float = 0.0
@@ -88,12 +90,15 @@ class Progress:
         """Count the turns and calls of an invocation; return True if the session reached a
         threshold of the policy.
         """
-        visible = _count(events)
-        own = _count([event for event in events if event.invocation_id == invocation_id])
-        last_id, last_counts = self.invocation
-        previous = self.counts if last_id else visible - own
-        new = own - last_counts if last_id == invocation_id else own
-        self.counts, self.invocation = visible | (previous + new), (invocation_id, own)
+        previous, unseen = self.counts, _since(self.seen_id, events)
+        if len(unseen) == len(events):  # the first hook here, or the session was truncated
+            unseen = [event for event in events if event.invocation_id == invocation_id]
+            if not self.seen_id:
+                previous = _count(
+                    [event for event in events if event.invocation_id != invocation_id]
+                )
+        self.counts = previous + _count(unseen)
+        self.seen_id = events[-1].id if events else ""
         thresholds = {"turns": policy.every_turns, "calls": policy.every_tool_calls}
         return any(
             threshold is not None and self.counts[name] // threshold > previous[name] // threshold
@@ -113,16 +118,19 @@ def _count(events: Sequence[Event]) -> Counter[str]:
     return Counter(turns=len(turns), calls=len(calls))
 
 
+def _since(event_id: str, events: Sequence[Event]) -> list[Event]:
+    """Return the events after the one with this id, from the end; all if there is none."""
+    return [*takewhile(lambda event: event.id != event_id, reversed(events))][::-1]
+
+
 def events_after(event_id: str, events: Sequence[Event]) -> Sequence[Event]:
     """Return the events after the one with this id; all events if one of them rewinds or compacts
     earlier ones.
     """
-    ids = [event.id for event in events]
-    new = events[ids.index(event_id) + 1 :] if event_id in ids else events
-    changes = any(
-        event.actions.rewind_before_invocation_id or event.actions.compaction for event in new
-    )
-    return events if changes else new
+    new = _since(event_id, events)
+    if any(event.actions.rewind_before_invocation_id or event.actions.compaction for event in new):
+        return events
+    return new
 
 
 def compacted_events(events: Sequence[Event]) -> tuple[list[Event], float]:
@@ -184,11 +192,10 @@ async def _save(context: InvocationContext, service: KagentMemoryService, policy
             end_after_minutes=minutes,
             compaction=policy.compaction,
         )
-    last = events[-1].id if events else ""
     if due:
-        progress.saved_id, progress.compacted_until = last, compacted_events(events)[1]
+        progress.saved_id = progress.seen_id
     if minutes is not None:
-        progress.armed_id = last
+        progress.armed_id = progress.seen_id
     if policy.compaction and context.events_compaction_config is not None:
         _await_compaction(service, session, progress, len(events))
 
