@@ -16,6 +16,7 @@ import pytest
 PACKAGES = {
     "axe_playwright_python",
     "fastembed",
+    "grpc_tools",
     "kubernetes_validate",
     "onnx",
     "playwright",
