@@ -139,9 +139,16 @@ class ExportFile:
                 file.derived[node].add(other)
         return file
 
-    async def batches(self) -> AsyncGenerator[tuple[Scope, Sequence[Line]]]:
-        """Read the file in a thread, and yield up to `PART` memories of one scope at a time."""
-        lines = _lines_of(self.path)
+    async def batches(
+        self, *, deriving: bool = False
+    ) -> AsyncGenerator[tuple[Scope, Sequence[Line]]]:
+        """Read the file in a thread, and yield up to `PART` memories of one scope at a time.
+
+        Args:
+            deriving: only yield memories that others are forgotten with.
+        """
+        every = _lines_of(self.path)
+        lines = (line for line in every if line.node in self.derived) if deriving else every
         while part := await run_in_thread(LONG + 1, list, islice(lines, PART)):
             for scope, of_scope in groupby(part, key=lambda line: line.scope):
                 yield scope, [*of_scope]
@@ -378,12 +385,11 @@ async def _forgotten(memories: Opened, file: ExportFile) -> set[Node]:
     forgotten, fresh = set[Node](), set[Node]()
     if not file.derived:
         return forgotten
-    async for scope, lines in file.batches():
-        deriving = [line for line in lines if line.node in file.derived]
+    async for scope, lines in file.batches(deriving=True):
         outcomes = await memories.store.memories.restore(
-            scope, [line.whole({}) for line in deriving], dry_run=True, now=memories.clock()
+            scope, [line.whole({}) for line in lines], dry_run=True, now=memories.clock()
         )
-        pairs = zip(deriving, outcomes, strict=True)
+        pairs = zip(lines, outcomes, strict=True)
         fresh.update(line.node for line, outcome in pairs if outcome == "forgotten")
     while fresh:
         forgotten |= fresh
