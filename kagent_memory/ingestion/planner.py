@@ -258,14 +258,13 @@ class Plan:
     def _put_before(self, memory: Memory, fact: Memory) -> None:
         """Keep a late statement as history, valid between the statements before and after it."""
         began, former = said(fact), self._former_values(memory.id)
-        later = (value for value in (*former, memory) if valid_since(value) > began)
-        following = min(later, key=valid_since, default=memory)
+        later = (valid_since(value) for value in (*former, memory) if valid_since(value) > began)
         self.put("add", fact)
         self.begin(fact, EARLIER_VALUE)
-        self._retire(fact, following, valid_since(following))
+        self._retire(fact, memory, min(later, default=began))
         for value in former:
             if value.valid_to and valid_since(value) <= began < value.valid_to:
-                self._retire(value, fact, began)
+                self.put("supersede", replace(value, valid_to=began))
 
     def _former_values(self, id: str) -> list[Memory]:
         """Return the former values of a memory, recursively."""

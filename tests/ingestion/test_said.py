@@ -60,10 +60,6 @@ async def test_values_are_valid_one_after_the_other(store_uri: str, slots: bool,
         values = sorted(page.memories, key=lambda value: since[value.content] or now)
         assert [value.content for value in values] == texts
         assert [value.valid_to for value in values] == [*map(since.get, texts[1:]), None]
-        assert [value.superseded_by for value in values] == [
-            *(value.id for value in values[1:]),
-            None,
-        ]
         for day, text in enumerate(texts):
             then = now - timedelta(days=9 - day, hours=-1)
             past = await memories.recall(SCOPE, "I live in", as_of=then, limit=20)
