@@ -130,8 +130,9 @@ class Store:
         for whole in await self.memories.whole(scope, doomed):
             events |= {key for _, key in tombstones_of(whole)}
         which = replace(which, event_ids=sorted(events))
-        erased_ids = await self.memories.forget(scope, which)
+        # The companion first: after a crash in between, the same call finds the same events.
         await self.companion.forget(scope, replace(which, ids=(), who=None))
+        erased_ids = await self.memories.forget(scope, which)
         if which.who is not None and (erased_ids or events):
             await self.receipts.add(scope, "forget", erased_ids, who=which.who, now=which.now)
         return erased_ids

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -491,11 +492,13 @@ def embed_job(scope: Scope, now: datetime, space: str = "") -> Job:
         now: when it is due.
         space: the name of the embedder that must do it; "": any.
     """
+    # names are longer than keys may be
+    digest = hashlib.blake2b(space.encode(), digest_size=8).hexdigest() if space else ""
     return Job(
         id=new_id(now),
         scope=scope,
         kind="embed",
-        key=f"embed {space}".strip(),
+        key=f"embed {digest}".strip(),
         model=space,
         run_after=now,
         created_at=now,
