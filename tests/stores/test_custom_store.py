@@ -5,12 +5,13 @@ file.
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import patch
 
 import custom_store
 import pytest
 from custom_store import DictAdapter
 
-from kagent_memory.errors import ConfigurationError
+from kagent_memory.errors import ConfigurationError, StoreError
 from kagent_memory.retrieval.question import Question
 from kagent_memory.retrieval.search import Search
 from kagent_memory.retrieval.views import past_views
@@ -51,6 +52,19 @@ async def test_the_past_of_any_store_is_searched_by_vectors():
     assert [id for id, _ in ranking] == [then[1].id, then[2].id]
     assert (await past.memories([then[0].id]))[then[0].id].content == "then 0"
     await store.close()
+
+
+async def test_an_interrupted_forget_is_finished_by_the_next():
+    """A forget that was cut off between the parts leaves nothing in the queue if repeated."""
+    async with await open_with(DictAdapter, "dict://") as store:
+        home = ScopedStore(store, a_scope())
+        [memory] = await home.write("Ada", event_ids=("e",))
+        await home.enqueue(payload={"messages": [{"event_id": "e", "text": "Ada"}]})
+        companion = patch.object(store.companion, "forget", side_effect=StoreError)
+        with companion, pytest.raises(StoreError):
+            await home.forget(memory.id)
+        await home.forget(memory.id)
+        assert [job.payload for job in await home.jobs()] == [{"messages": []}]
 
 
 def test_a_store_of_memories_needs_few_methods():
