@@ -115,17 +115,3 @@ def test_scopes_are_listed_in_the_order_of_an_index(connection, name):
     [first] = [step for step in steps if re.match(index, step)][:1]
     assert first.startswith("SEARCH") or name == "long_scopes", steps
     assert not any("TEMP B-TREE" in step for step in steps), steps
-
-
-def test_few_short_term_memories_are_listed_by_their_own_index(connection):
-    """Listing short-term memories reads only those, however many others the scope has."""
-    steps = plan(connection, "list_short_term")
-    assert any("memory_short_term" in step for step in steps)
-    assert not any("memory_created" in step for step in steps)
-
-
-def test_no_libsql_statement_materialises_a_whole_scope(connection):
-    """No libSQL statement materializes a view of a whole scope before filtering."""
-    connection.rows(statement("libsql", "make_vectors", 1)[0])
-    names = queries("libsql").keys() - {"make_vectors"}
-    assert not [name for name in names if "MATERIALIZE remembered" in plan(connection, name)]
