@@ -77,7 +77,7 @@ class Progress:
         seen_id: the id of the last event when a hook fired last.
         saved_id: the id of the last saved event.
         armed_id: the id of the last event that waits for the session's end.
-        compacted_until: the end of the last saved compaction, in epoch seconds.
+        compacted_until: the end of the last compaction saved without a model, in epoch seconds.
     """
 
     counts: Counter[str] = field(default_factory=Counter[str])

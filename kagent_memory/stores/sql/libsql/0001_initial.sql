@@ -228,7 +228,7 @@ CREATE TABLE receipt (
     PRIMARY KEY (scope_id, number)
 ) WITHOUT ROWID;
 
--- The applied migrations, including those already contained in this schema.
+-- The applied migrations, this one included.
 CREATE TABLE schema_migration (
     number INTEGER PRIMARY KEY,
     name TEXT NOT NULL,

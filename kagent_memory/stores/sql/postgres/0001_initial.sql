@@ -229,7 +229,7 @@ CREATE TABLE receipt (
     PRIMARY KEY (scope_id, number)
 );
 
--- The applied migrations, including those already contained in this schema.
+-- The applied migrations, this one included.
 CREATE TABLE schema_migration (
     number integer NOT NULL PRIMARY KEY,
     name text NOT NULL,
