@@ -17,8 +17,7 @@ _ROOMS = {
         "ConfirmMemoryTool ForgetMemoryTool LoadMemoryTool RecallMemoryTool SaveMemoryTool"
     ),
     "errors": "ConfigurationError Conflict InvalidInput KagentMemoryError ModelError NotFound "
-    "StoreError "
-    "UnusableAnswer",
+    "StoreError UnusableAnswer",
     "ingestion.summaries": "CompactionAwareSummary LlmSummary",
     "ingestion.summary_provider": "PassthroughSummary SummaryProvider",
     "memories.memories": "Memories",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -44,7 +44,7 @@ def fields_adapter(
     name: str, kinds: Mapping[str, Any], **config: bool
 ) -> TypeAdapter[dict[str, Any]]:
     """Return an adapter that checks values by name and type; missing ones stay missing."""
-    make = cast("Callable[..., Any]", TypedDict)  # type checkers want its fields spelled out
+    make: Any = TypedDict  # type checkers want its fields spelled out
     fields = make(name, dict(kinds), total=False)
     fields.__pydantic_config__ = {"arbitrary_types_allowed": True, **config}
     return TypeAdapter(fields)
@@ -144,14 +144,6 @@ def json_text(value: Any, what: str) -> str:
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{what} is not valid JSON: {error}.") from error
     return text
-
-
-def too_deep(value: Any, levels: int = DEEPEST) -> bool:
-    """Return True if lists and mappings in a JSON value are nested more levels deep."""
-    if not isinstance(value, dict | list):
-        return False
-    parts: Any = value.values() if isinstance(value, dict) else value  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] raw JSON
-    return not levels or any(too_deep(part, levels - 1) for part in parts)
 
 
 def checked_time(at: datetime) -> datetime:

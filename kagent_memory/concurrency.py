@@ -6,7 +6,6 @@ import asyncio
 import contextvars
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -15,7 +14,9 @@ Item = TypeVar("Item")
 
 SHORT = 1_000  # characters; to parse and mask them takes about a millisecond
 LONG = 65_536
-PORTION = 16_384
+PORTION = 8  # items
+_few_threads = ThreadPoolExecutor(2, thread_name_prefix="kagent-memory-work")
+_long_thread = ThreadPoolExecutor(1, thread_name_prefix="kagent-memory-long-work")
 
 
 def batched(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
@@ -47,7 +48,8 @@ async def run_in_thread(size: int, work: Callable[P, T], *args: P.args, **kwargs
         ) as error:  # raised by a user's redact=, for example; a future rejects it
             raise RuntimeError("The work raised StopIteration.") from error
 
-    return await asyncio.get_running_loop().run_in_executor(_threads(size > LONG), run)
+    threads = _long_thread if size > LONG else _few_threads
+    return await asyncio.get_running_loop().run_in_executor(threads, run)
 
 
 async def each_aside(
@@ -60,15 +62,10 @@ async def each_aside(
         size: returns the size of an item in characters.
         work: the function to call for each item.
     """
+    total = sum(map(size, items))
     results: list[T] = []
-    portion: list[Item] = []
-    weight = 0
-    for number, item in enumerate(items, 1):
-        portion.append(item)
-        weight += size(item)
-        if weight >= PORTION or number == len(items):
-            results += await run_in_thread(weight, list[T], (work(member) for member in portion))
-            portion, weight = [], 0
+    for portion in batched(items, PORTION):
+        results += await run_in_thread(total, list[T], map(work, portion))
     return results
 
 
@@ -92,8 +89,3 @@ async def uninterrupted(work: Awaitable[T]) -> T:
     if cancelled is not None:
         raise cancelled
     return task.result()
-
-
-@cache
-def _threads(for_long: bool) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(1 if for_long else 2, thread_name_prefix="kagent-memory-work")

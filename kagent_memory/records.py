@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from itertools import count
 from typing import (
     TYPE_CHECKING,
@@ -31,8 +31,6 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
-    StrictBool,
-    TypeAdapter,
     ValidationError,
 )
 
@@ -151,8 +149,6 @@ class Scopes:
                 checked_name(getattr(self, name), f"The {name} of the scopes")
 
 
-WhichScopes: TypeAlias = Scope | Scopes | Sequence[Scope | Scopes]
-
 _tenant: ContextVar[str | None] = ContextVar("kagent_memory_tenant", default=None)
 
 
@@ -228,8 +224,8 @@ class Fact:
     type: MemoryType = "semantic"
     topics: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
-    importance: Annotated[float, Field(ge=0, le=1, strict=True)] = 0.5
-    is_error: StrictBool = False
+    importance: Annotated[float, Field(ge=0, le=1)] = 0.5
+    is_error: bool = False
     origin: Origin = "user"
     author: str | None = None
     session_id: str | None = None
@@ -238,9 +234,9 @@ class Fact:
     attribute: str | None = None
     metadata: Metadata = field(default_factory=dict[str, Any])
     happened_at: Time | None = None
-    ttl_days: Annotated[int, Field(ge=0, le=36_500, strict=True)] | None = None
-    pinned: StrictBool = False
-    verbatim: StrictBool = False
+    ttl_days: Annotated[int, Field(ge=0, le=36_500)] | None = None
+    pinned: bool = False
+    verbatim: bool = False
     said_at: Time | None = None
     category: str | None = None
 
@@ -407,7 +403,7 @@ class Filter:
 
     def __post_init__(self) -> None:
         try:
-            values = _filter_fields().validate_python(
+            values = _FILTER.validate_python(
                 {field.name: getattr(self, field.name) for field in fields(self)}
             )
         except ValidationError as error:
@@ -416,11 +412,7 @@ class Filter:
             object.__setattr__(self, name, value)
 
 
-@cache
-def _filter_fields() -> TypeAdapter[dict[str, Any]]:
-    return fields_adapter("Filter", get_type_hints(Filter, include_extras=True), strict=True)
-
-
+_FILTER = fields_adapter("Filter", get_type_hints(Filter, include_extras=True), strict=True)
 EVERYTHING: Final = Filter()
 
 

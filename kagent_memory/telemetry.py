@@ -28,7 +28,6 @@ OperationName: TypeAlias = Literal[
     "update_memory",
     "upsert_memory",
     "delete_memory",
-    "delete_memory_store",
 ]
 CAPTURE_CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _CAPTURING = ("true", "1", "span_only", "span_and_event")
@@ -104,20 +103,16 @@ class Operation:
         """Record the mode of a search, or that the gate skipped it: then it is neither a hit nor
         empty.
         """
-        attributes: Attributes = {"kagent_memory.mode": mode}
+        self.measured["kagent_memory.mode"] = mode
         if gated:
-            attributes["kagent_memory.gated"] = True
-        self.measured |= attributes
-        self._span.set_attributes(attributes)
+            self.measured["kagent_memory.gated"] = True
 
     def records(self, hits: Iterable[tuple[str, str, float | None]]) -> None:
         """Record the memories read or written as (id, content, score); content only if opted in."""
         rows = list(hits)
-        self._span.set_attribute("gen_ai.memory.record.count", len(rows))
         self.measured["kagent_memory.empty"] = not rows
-        if len(rows) == 1:
-            self._span.set_attribute("gen_ai.memory.record.id", rows[0][0])
-        if rows and captures_content(self._span):
+        self._span.set_attribute("gen_ai.memory.record.count", len(rows))
+        if captures_content(self._span):
             records = [
                 {"id": id, "content": content, "score": score} for id, content, score in rows
             ]
@@ -163,11 +158,11 @@ def operation(
             yield running
         except BaseException as error:
             running.measured["error.type"] = type(error).__qualname__
-            span.set_attribute("error.type", type(error).__qualname__)
             span.set_status(Status(StatusCode.ERROR))
             raise
         finally:
             seconds = time.perf_counter() - started
+            span.set_attributes(running.measured)
             duration.record(seconds, running.measured)
             _notify("operation", seconds, running.measured)
 
@@ -198,7 +193,7 @@ def _store_attributes(store: str) -> Mapping[str, str | int]:
     attributes: dict[str, str | int] = {"kagent_memory.store": uri.scheme or store}
     if uri.hostname:
         attributes["server.address"] = uri.hostname
-    _, colon, port = uri.netloc.rpartition(":")
-    if colon and port.isdigit():  # `uri.port` raises for several hosts, which libpq accepts
+    port = uri.netloc.rpartition(":")[2]
+    if port.isdigit():  # `uri.port` raises for several hosts, which libpq accepts
         attributes["server.port"] = int(port)
     return attributes

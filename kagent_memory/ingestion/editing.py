@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast, get_type_hints
 
 from pydantic import ValidationError
 
-from ..checks import DEEPEST, checked_key, checked_text, faults, fields_adapter, json_text, too_deep
+from ..checks import DEEPEST, checked_key, checked_text, faults, fields_adapter, json_text
 from ..errors import Conflict, InvalidInput, NotFound
 from ..records import Change, Fact, Memory, Message, Revision, new_id
 from ..redaction import Redactor, masked_id
@@ -23,7 +23,6 @@ from ..stores.codec import expiry, renewed
 # strict: no value is converted, such as a number to a time
 _FACT = fields_adapter("Fact", get_type_hints(Fact, include_extras=True), strict=True)
 Read = TypeVar("Read")
-TOO_DEEP = f"The metadata is nested too deep; a value may have at most {DEEPEST} levels."
 
 
 def checked_session_id(session_id: str) -> str:
@@ -248,31 +247,38 @@ def _checked_metadata(
     if not metadata:
         return {}
     encoded = json_text(dict(metadata), "The metadata")
-    try:
-        plain: dict[str, Any] = json.loads(encoded)
-    except RecursionError as error:
-        raise InvalidInput(TOO_DEEP) from error
-    if any(too_deep(value) for value in plain.values()):
-        raise InvalidInput(TOO_DEEP)
     if (size := len(encoded.encode())) > max_bytes:
         raise InvalidInput(
             f"The metadata has {size:,} bytes; at most {max_bytes:,} (max_content_bytes) are "
             "stored."
         )
-    return _masked(plain, redact)
+    try:
+        return _masked(json.loads(encoded), redact)
+    except RecursionError as error:
+        raise InvalidInput(
+            f"The metadata is nested too deep; a value may have at most {DEEPEST} levels."
+        ) from error
 
 
-def _masked(value: Any, redact: Redactor, name: str = "") -> Any:
-    """Mask every text in a value, including secrets that only their key gives away."""
+def _masked(value: Any, redact: Redactor, name: str = "", levels: int = DEEPEST) -> Any:
+    """Mask every text in a JSON value, including secrets that only their key gives away.
+
+    Raises:
+        RecursionError: it holds lists and mappings of more levels.
+    """
     if isinstance(value, str):
         text = redact(checked_text(value, "The metadata"))
         named = redact(f'{name}="{text}"')
         value = named.removeprefix(f'{name}="')
         return value.removesuffix('"') if name and value != named else text
+    if not isinstance(value, list | dict):
+        return value
+    if levels < 0:
+        raise RecursionError
     if isinstance(value, list):
-        return [_masked(item, redact, name) for item in cast("list[Any]", value)]
-    if isinstance(value, dict):
-        keyed = cast("dict[str, Any]", value)
-        names = {key: redact(checked_text(key, "A metadata key")) for key in keyed}
-        return {names[key]: _masked(item, redact, names[key]) for key, item in keyed.items()}
-    return value
+        return [_masked(item, redact, name, levels - 1) for item in cast("list[Any]", value)]
+    keyed = cast("dict[str, Any]", value)
+    names = {key: redact(checked_text(key, "A metadata key")) for key in keyed}
+    return {
+        names[key]: _masked(item, redact, names[key], levels - 1) for key, item in keyed.items()
+    }

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from ..concurrency import LONG, PORTION, SHORT, each_aside, run_in_thread
+from ..concurrency import LONG, SHORT, each_aside, run_in_thread
 from ..errors import Conflict, InvalidInput, NotFound
 from ..ingestion.editing import (
     edited,
@@ -300,7 +300,7 @@ class Writing(Opened):
                 new = edited(old, values, now=now, max_bytes=max_bytes, redact=redact)
                 return new, self.redactors.mask(why)
 
-            new, masked_why = await run_in_thread(PORTION, change)
+            new, masked_why = await run_in_thread(LONG, change)
             if replace(new, updated_at=old.updated_at, revision=old.revision) == old:
                 return old  # a change without effect leaves no trace in the history
             if old.state == "short_term":  # an edited memory is worth more than one session

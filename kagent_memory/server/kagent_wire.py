@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from ..checks import DEEPEST, MAX_NAME_CHARS, too_deep
+from ..checks import DEEPEST, MAX_NAME_CHARS
 from ..errors import InvalidInput
 from ..records import Fact, Memory, Vector
 from ..stores.spaces import checked_vector
@@ -244,21 +244,26 @@ def _check_metadata(metadata: Any) -> None:
     Raises:
         InvalidInput: the metadata exceeds a limit.
     """
-    if too_deep(metadata):
-        raise InvalidInput(f"metadata must not be nested deeper than {DEEPEST} levels")
     if _parts_in(metadata) > MAX_METADATA_PARTS:
         raise InvalidInput(
             f"metadata must not hold more than {MAX_METADATA_PARTS:,} keys and values"
         )
 
 
-def _parts_in(value: Any) -> int:
-    """Count the keys and values in a JSON value at all levels."""
-    if isinstance(value, dict):
-        values = cast("dict[str, Any]", value).values()
-        return 2 * len(values) + sum(map(_parts_in, values))
-    members = cast("list[Any]", value) if isinstance(value, list) else []
-    return len(members) + sum(map(_parts_in, members))
+def _parts_in(value: Any, levels: int = DEEPEST) -> int:
+    """Count the keys and values in a JSON value at all levels.
+
+    Raises:
+        InvalidInput: it holds lists and mappings of more levels.
+    """
+    if not isinstance(value, dict | list):
+        return 0
+    if not levels:
+        raise InvalidInput(f"metadata must not be nested deeper than {DEEPEST} levels")
+    is_object = isinstance(value, dict)
+    members = cast("Mapping[str, Any]", value).values() if is_object else cast("list[Any]", value)
+    count = len(members) * (2 if is_object else 1)
+    return count + sum(_parts_in(member, levels - 1) for member in members)
 
 
 def search_row(memory: Memory, score: float) -> dict[str, Any]:

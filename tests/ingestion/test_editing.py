@@ -18,7 +18,7 @@ from kagent_memory.retention.lifecycle import to_memory
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LATER = NOW + timedelta(days=2)
-BYTES = 64
+BYTES = 256
 
 
 def masked(text: str) -> str:
@@ -49,7 +49,7 @@ def nested(levels: int) -> Any:
 
 UNFIT: dict[str, tuple[dict[str, Any], str]] = {
     "no text": ({"text": " "}, "say what to remember"),
-    "long text": ({"text": "ü" * 33}, r"66 bytes; at most 64"),
+    "long text": ({"text": "ü" * 129}, r"258 bytes; at most 256"),
     "a type of its own": ({"type": "odd"}, "type does not fit: .* 'semantic'"),
     "an origin of its own": ({"origin": "moon"}, "origin does not fit: .* 'user'"),
     "a TTL below 0": ({"ttl_days": -1}, "greater than or equal to 0"),
@@ -61,7 +61,7 @@ UNFIT: dict[str, tuple[dict[str, Any], str]] = {
     "metadata that is no JSON": ({"metadata": {"a": {1, 2}}}, "not valid JSON"),
     "metadata with NaN": ({"metadata": {"a": float("nan")}}, "not valid JSON"),
     "metadata keyed by numbers": ({"metadata": {1: "a"}}, "valid string"),
-    "long metadata": ({"metadata": {"a": "x" * 64}}, "metadata has"),
+    "long metadata": ({"metadata": {"a": "x" * 256}}, "metadata has"),
     "metadata nested 101 levels deep": ({"metadata": {"a": nested(101)}}, "at most 100 levels"),
     "metadata nested without end": ({"metadata": {"a": nested(100_000)}}, "at most 100 levels"),
     "a time without zone": ({"happened_at": datetime(2026, 1, 1)}, "time zone"),  # noqa: DTZ001
@@ -139,8 +139,8 @@ def test_an_edit_checks_only_what_it_sets() -> None:
     old = memory(content="x" * 10_000, metadata={"a": "y" * 10_000})
     assert after(old, pinned=True) == replace(old, pinned=True, updated_at=LATER, revision=2)
     assert after(old, content="short").metadata == old.metadata
-    with pytest.raises(InvalidInput, match="at most 64"):
-        after(old, content="x" * 65)
+    with pytest.raises(InvalidInput, match="at most 256"):
+        after(old, content="x" * 257)
 
 
 # -- corrections and undo --
