@@ -236,13 +236,12 @@ def relevance(search: Search, table: Table, *, named: bool) -> Numbers:
     share = (holds @ table.idf) / (float(table.idf.sum()) + table.missing or 1.0)
     is_look_up = len(query.split()) <= _LOOK_UP_WORDS
     in_full = table.dated & search.date_only | (share > 0.99) & is_look_up
-    full_cosines = table.near.full.cosines
+    full_cosines = table.near.full.cosines  # highest first
     # the cosine of memories that do not answer
-    usual = (
-        min(0.99, max(0.0, float(np.median(full_cosines)))) if len(full_cosines) >= _LIST else 0.0
-    )
-    above = np.maximum(0.0, np.nan_to_num(table.cosines) - usual) / (1 - usual)
-    nearness = search.trust * above
+    count = len(full_cosines)
+    median = full_cosines[(count - 1) // 2 : count // 2 + 1].mean() if count >= _LIST else 0.0
+    usual = min(0.99, max(0.0, float(median)))
+    nearness = search.trust * np.fmax(0.0, table.cosines - usual) / (1 - usual)
     countable = [len(term) > 2 or not term.isdecimal() for term in table.text.matches.terms]
     words = holds[:, countable].sum(axis=1)
     by_words = (

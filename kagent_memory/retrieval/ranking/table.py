@@ -51,6 +51,14 @@ def _spread(
     return spread
 
 
+def _mask(size: int, *groups: Rows) -> Mask:
+    """Return the mask of these rows of an index."""
+    mask = np.zeros(size, np.bool_)
+    for rows in groups:
+        mask[rows] = True
+    return mask
+
+
 class Table:
     """The candidates of a search as parallel arrays: the terms, cosine, session and time of each.
 
@@ -109,7 +117,7 @@ class Table:
         words = _spread(self.bm25(matches.counts, matches.lengths), matches.rows, size)
         dense = _spread(_stretched(near.trimmed.cosines), near.trimmed.rows, size)
         exact = _spread(self._exact(rare), matches.rows, size)
-        candidates = np.unique(np.concatenate([matches.rows, near.trimmed.rows, near.full.rows]))
+        candidates = _mask(size, matches.rows, near.trimmed.rows, near.full.rows).nonzero()[0]
         own_scores = self.fused(words[candidates], dense[candidates]) + exact[candidates]
         shortlist = candidates[best(own_scores, search.shortlist)]
         rows = index.near(np.concatenate([shortlist, search.dated]), REACH, search.view.seen)
@@ -121,7 +129,7 @@ class Table:
         self.exact = exact[rows] > 0
         self.dense = dense[rows]
         self.cosines = _spread(near.full.cosines, near.full.rows, size, np.nan)[rows]
-        self.dated = np.isin(rows, search.dated)
+        self.dated = _mask(size, search.dated)[rows]
         self.asks = self.columns["asks"].astype(np.float64)
         self._spots = spots_of(self.columns)
         sessions = self.columns["session"]
@@ -172,9 +180,10 @@ class Table:
         """
         # counts, cosines and ones in one array: each step is one addition, and the ones add up to
         # the weight of the turns that exist
-        columns = np.column_stack([self.counts, self.dense, np.ones(len(self.dense))])
-        padded = np.vstack([columns, np.zeros(columns.shape[1])])
-        totals = columns.copy()
+        candidates, terms = self.counts.shape
+        padded = np.zeros((candidates + 1, terms + 2))
+        padded[:-1, :-2], padded[:-1, -2], padded[:-1, -1] = self.counts, self.dense, 1.0
+        totals = padded[:-1].copy()
         for away in range(1, REACH + 1):
             for step in (-away, away):
                 totals += padded[self.turn_places(step)] / 2**away

@@ -294,7 +294,9 @@ class PostgresSession:
     async def execute(self, *queries: Query) -> Sequence[Sequence[Row]]:
         """See `Session`."""
         cursors = await self._flush(*(self._statement(*query) for query in queries))
-        return [await cursor.fetchall() if cursor.description else () for cursor in cursors]
+        return [
+            await cursor.fetchall() if cursor.rownumber is not None else () for cursor in cursors
+        ]
 
     async def send(self, *queries: Query) -> None:
         """See `Session`."""
