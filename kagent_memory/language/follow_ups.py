@@ -28,7 +28,7 @@ def complete(text: str, earlier: Sequence[str]) -> str:
         text: the user's message.
         earlier: the user's turns before it, oldest first. Turns without content words are skipped.
     """
-    if not is_vague(text):
+    if not earlier or not is_vague(text):
         return text
     turns = [
         turn.strip()[:EARLIER_CHARS] for turn in earlier[-EARLIER_TURNS:] if _content_terms(turn)

@@ -225,9 +225,9 @@ async def open_views(
     if search.as_of is not None:
         return ManyViews(await past_views(source, search))
     short_term: list[View] = []
-    of_session = Filter(session_id=session_id, superseded="short_term")
-    query = MemoryQuery(filter=of_session, limit=MAX_SHORT_TERM, now=now)
     for scope in scopes if session_id and has_short_term else ():
+        of_session = Filter(session_id=session_id, superseded="short_term")
+        query = MemoryQuery(filter=of_session, limit=MAX_SHORT_TERM, now=now)
         if memories := await source.select(scope, query):
             view = MemoriesView.of(source, scope, memories, short_term=True, filter=filter, now=now)
             short_term.append(await view)
