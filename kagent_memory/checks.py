@@ -45,7 +45,7 @@ def fields_adapter(
 ) -> TypeAdapter[dict[str, Any]]:
     """Return an adapter that checks values by name and type; missing ones stay missing."""
     make: Any = TypedDict  # type checkers want its fields spelled out
-    fields = make(name, dict(kinds), total=False)
+    fields = make(name, kinds, total=False)
     fields.__pydantic_config__ = {"arbitrary_types_allowed": True, **config}
     return TypeAdapter(fields)
 

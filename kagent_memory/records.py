@@ -18,7 +18,6 @@ from typing import (
     TYPE_CHECKING,
     Annotated,
     Any,
-    Final,
     Literal,
     TypeAlias,
     TypeVar,
@@ -65,13 +64,15 @@ MAX_INTEGER = 2**31 - 2  # with room for one more
 Count: TypeAlias = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
 ID_PATTERN = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 Id: TypeAlias = Annotated[str, Field(pattern=ID_PATTERN)]
-Several: Final = Field(max_length=1000, strict=False)  # also in a list
+Several = Field(max_length=1000, strict=False)  # also in a list
+Sealed: TypeAlias = Annotated[Item, "sealed"]
+"""A field that is encrypted if the store encrypts rows."""
 Scalar: TypeAlias = Annotated[str | int | float | bool | None, BeforeValidator(checked_scalar)]
 
-MEMORY_TYPES: tuple[MemoryType, ...] = get_args(MemoryType)
+MEMORY_TYPES = get_args(MemoryType)
 # memories, and the turns that facts come from
-SEARCHED: Final = frozenset[State](("active", "source"))
-ORIGINS: tuple[Origin, ...] = get_args(Origin)
+SEARCHED = frozenset(("active", "source"))
+ORIGINS = get_args(Origin)
 MAX_QUERY_CHARS = 16_384
 GATED = "gated"  # in `Recall.degraded`: the gate judged the query not worth a search
 DROPPED = ""  # in place of the id of a fact that was not stored
@@ -86,7 +87,7 @@ def new_id(at: datetime | None = None) -> str:
 
     The ids of one process rise in the order in which they are made, even within a millisecond.
     """
-    milliseconds = int(at.timestamp() * 1000) if at else time.time_ns() // 1_000_000
+    milliseconds = int((at.timestamp() if at else time.time()) * 1000)
     tail = next(_id_counter) << 32 | int.from_bytes(os.urandom(4), "big")
     value = (milliseconds & (1 << 48) - 1) << 80 | 0x7 << 76 | tail >> 62 << 64
     return str(uuid.UUID(int=value | 0x2 << 62 | tail & (1 << 62) - 1))
@@ -259,8 +260,6 @@ class Usage:
     failures: Count = 0
 
 
-SEALED: Final = {"sealed": True}
-"""The metadata of fields that are encrypted if the store encrypts rows."""
 MAX_LINKS = 4  # links of one memory to others that say the same
 MAX_SOURCES = 4  # events of a fact; a memory of more events is a summary
 
@@ -283,20 +282,20 @@ class Memory:
     """
 
     id: str
-    content: str = field(metadata=SEALED)
+    content: Sealed[str]
     type: MemoryType = "semantic"
-    topics: tuple[str, ...] = field(default=(), metadata=SEALED)
-    tags: tuple[str, ...] = field(default=(), metadata=SEALED)
+    topics: Sealed[tuple[str, ...]] = ()
+    tags: Sealed[tuple[str, ...]] = ()
     importance: Annotated[float, Field(ge=0, le=1)] = 0.5
     is_error: bool = False
     origin: Origin = "user"
-    author: str | None = field(default=None, metadata=SEALED)
+    author: Sealed[str | None] = None
     session_id: str | None = None
     position: Count | None = None
     event_ids: tuple[str, ...] = ()
-    subject: str | None = field(default=None, metadata=SEALED)
-    attribute: str | None = field(default=None, metadata=SEALED)
-    metadata: Metadata = field(default_factory=dict[str, Any], metadata=SEALED)
+    subject: Sealed[str | None] = None
+    attribute: Sealed[str | None] = None
+    metadata: Sealed[Metadata] = field(default_factory=dict[str, Any])
     created_at: Time
     updated_at: Time
     happened_at: Time | None = None
@@ -312,7 +311,7 @@ class Memory:
     superseded_by: Id | None = None
     links: tuple[Id, ...] = ()
     revision: Annotated[int, Field(ge=1, le=MAX_INTEGER + 1)] = 1
-    category: str | None = field(default=None, metadata=SEALED)
+    category: Sealed[str | None] = None
     usage: Usage = Usage()
 
     @property
@@ -361,10 +360,10 @@ class Revision:
     memory_id: str
     revision: Count
     kind: Text
-    before: Memory | None = field(metadata=SEALED)
+    before: Sealed[Memory | None]
     at: Time
-    who: Text = field(default="", metadata=SEALED)
-    why: Text = field(default="", metadata=SEALED)
+    who: Sealed[Text] = ""
+    why: Sealed[Text] = ""
     event_ids: tuple[str, ...] = ()
     group: Text | None = None
     final: bool = False
@@ -413,7 +412,7 @@ class Filter:
 
 
 _FILTER = fields_adapter("Filter", get_type_hints(Filter, include_extras=True), strict=True)
-EVERYTHING: Final = Filter()
+EVERYTHING = Filter()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,10 +38,7 @@ _meter = metrics.get_meter("kagent_memory")
 duration = _meter.create_histogram(
     "kagent_memory.operation.duration",
     unit="s",
-    description=(
-        "How long memory operations took, by operation, mode, error, and whether it was "
-        "gated or empty."
-    ),
+    description="How long operations took, by operation, mode, error, gated and empty.",
 )
 _open_jobs = _meter.create_gauge(
     "kagent_memory.queue.open_jobs",
@@ -51,9 +48,7 @@ _open_jobs = _meter.create_gauge(
 _oldest_job_age = _meter.create_gauge(
     "kagent_memory.queue.oldest_job_age",
     unit="s",
-    description="How long the oldest open job has been waiting: it grows while a model, an "
-    "embedder or the database "
-    "is unavailable. 0 when no job is open.",
+    description="How long the oldest open job waits; 0 without one.",
 )
 COUNTERS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     "cache_lookups": (

@@ -11,7 +11,7 @@ from typing import Annotated, TypeAlias, TypeVar
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from ..checks import faults
+from ..checks import described
 from ..errors import ConfigurationError
 
 Entry = TypeVar("Entry")
@@ -65,9 +65,7 @@ def read_table(file: str | Path, key: str, kind: type[Entry], setting: str) -> l
         entry = TypeAdapter(kind)
         return [entry.validate_python(row) for row in table[key]]
     except ValidationError as error:  # the message of pydantic would quote the file
-        reason = "; ".join(
-            f"{path}: {message}" if path else message for path, message in faults(error)
-        )
+        reason = described(error)
     except (OSError, ValueError, re.error) as error:
         reason = str(error)
     raise ConfigurationError(

@@ -15,12 +15,12 @@ from ..checks import checked_key
 from ..errors import InvalidInput
 from ..records import (
     EVERYTHING,
-    SEALED,
     Change,
     Filter,
     Memory,
     Revision,
     Scope,
+    Sealed,
     Usage,
     Vector,
     new_id,
@@ -157,7 +157,7 @@ class Job:
     kind: JobKind
     session_id: str = ""
     key: str = ""
-    payload: Mapping[str, Any] = field(default_factory=dict[str, Any], metadata=SEALED)
+    payload: Sealed[Mapping[str, Any]] = field(default_factory=dict[str, Any])
     provider: str = ""
     model: str = ""
     state: JobState = "queued"
@@ -167,7 +167,7 @@ class Job:
     lease_until: datetime | None = None
     owner: str = ""
     fence: int = 0
-    error: str = field(default="", metadata=SEALED)
+    error: Sealed[str] = ""
     calls: int = 0
     tokens: int = 0
     failures: int = 0

@@ -249,7 +249,7 @@ _DECODERS = {
     for record in _RECORDS
     for column in fields(record)
     for kind, decode in _BY_TYPE.items()
-    if str(column.type).startswith(kind)
+    if str(column.type).removeprefix("Sealed[").startswith(kind)
 }
 
 

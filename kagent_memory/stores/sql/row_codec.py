@@ -1,6 +1,6 @@
 """Conversion of memories, revisions and jobs to rows and back: the only place that encrypts rows.
 
-With keys, all fields marked `SEALED` of a record go into one sealed value of its row, and their own
+With keys, all `Sealed` fields of a record go into one sealed value of its row, and their own
 columns are left empty. Values that the database compares (filtered fields, the slot, the content
 hash) are stored as digests keyed by the scope's salt, which is sealed itself. Without keys rows are
 plain, and a sealed row is refused rather than shown empty.
@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from hashlib import blake2b
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast, get_args, get_type_hints
 
 from ...checks import json_text
 from ...language import tokenizer
@@ -37,8 +37,12 @@ def _columns(record: type, *apart: str) -> Sequence[str]:
 
 def sealed_fields(record: type) -> Mapping[str, str | None]:
     """Return sealed field → the value of its own column in a sealed row."""
-    marked = (field for field in fields(record) if field.metadata.get("sealed"))
-    return {field.name: "" if field.type in ("str", "Text") else None for field in marked}
+    hints = get_type_hints(record, include_extras=True)
+    return {
+        name: "" if get_args(hint)[0] is str else None
+        for name, hint in hints.items()
+        if "sealed" in get_args(hint)
+    }
 
 
 class Table(NamedTuple):
