@@ -83,8 +83,10 @@ class VectorColumn:
                     self._places[id] = self._free.pop() if self._free else len(self._places)
             self.reserve(len(self._places))
             places = [self._places[id] for id in ids]
-            self._matrix[places] = vectors
-            self._norms[places] = np.linalg.norm(vectors.astype(np.float64), axis=1)
+            singles = vectors.astype(np.float32)
+            self._matrix[places] = singles
+            squares = np.einsum("ij,ij->i", singles, singles, dtype=np.float64)
+            self._norms[places] = np.sqrt(squares)
             self._rows = None
 
     def discard(self, ids: Iterable[str]) -> None:
