@@ -40,12 +40,10 @@ def described(error: ValidationError) -> str:
     return "; ".join(": ".join(filter(None, fault)) for fault in faults(error)[:MAX_FAULTS])
 
 
-def fields_adapter(
-    name: str, kinds: Mapping[str, Any], **config: bool
-) -> TypeAdapter[dict[str, Any]]:
+def fields_adapter(kinds: Mapping[str, Any], **config: bool) -> TypeAdapter[dict[str, Any]]:
     """Return an adapter that checks values by name and type; missing ones stay missing."""
     make: Any = TypedDict  # type checkers want its fields spelled out
-    fields = make(name, kinds, total=False)
+    fields = make("Arguments", kinds, total=False)
     fields.__pydantic_config__ = {"arbitrary_types_allowed": True, **config}
     return TypeAdapter(fields)
 

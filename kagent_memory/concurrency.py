@@ -43,9 +43,8 @@ async def run_in_thread(size: int, work: Callable[P, T], *args: P.args, **kwargs
     def run() -> T:
         try:
             return context.run(work, *args, **kwargs)
-        except (
-            StopIteration
-        ) as error:  # raised by a user's redact=, for example; a future rejects it
+        # raised by a user's redact=, for example; a future rejects it
+        except StopIteration as error:
             raise RuntimeError("The work raised StopIteration.") from error
 
     threads = _long_thread if size > LONG else _few_threads

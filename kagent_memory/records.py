@@ -411,7 +411,7 @@ class Filter:
             object.__setattr__(self, name, value)
 
 
-_FILTER = fields_adapter("Filter", get_type_hints(Filter, include_extras=True), strict=True)
+_FILTER = fields_adapter(get_type_hints(Filter, include_extras=True), strict=True)
 EVERYTHING = Filter()
 
 

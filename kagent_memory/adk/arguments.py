@@ -45,7 +45,7 @@ def arguments_of(function: Callable[..., Any], without: str = "") -> TypeAdapter
         for name, parameter in inspect.signature(function).parameters.items()
         if parameter.kind is parameter.KEYWORD_ONLY and name != without
     }
-    return fields_adapter("Arguments", fields)
+    return fields_adapter(fields)
 
 
 def parse(adapter: TypeAdapter[dict[str, Any]], values: Mapping[str, Any]) -> dict[str, Any]:

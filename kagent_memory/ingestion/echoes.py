@@ -16,7 +16,7 @@ from heapq import nsmallest
 from itertools import chain
 from typing import NamedTuple
 
-from ..concurrency import run_in_thread
+from ..concurrency import LONG, run_in_thread
 from ..language.tokenizer import EDGES, STOP_WORDS, denying_terms, tokens
 from ..language.word_lists import all_words, table
 from ..records import Memory, Message, Scope
@@ -273,8 +273,7 @@ async def without_recalled(
     matches = await view.texts(texts, limit=CANDIDATES)
     hits = (view.index.ids_of(of_query.matches.rows) for of_query in matches)
     recalled = await view.memories(list(dict.fromkeys(chain.from_iterable(hits))))
-    size = sum(map(len, texts)) + sum(len(memory.content) for memory in recalled.values())
-    masked_messages = await run_in_thread(size, mask_recalled, messages, recalled.values())
+    masked_messages = await run_in_thread(LONG, mask_recalled, messages, recalled.values())
     return [message for message in masked_messages if message.text.strip()]
 
 

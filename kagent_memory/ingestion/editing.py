@@ -21,7 +21,7 @@ from ..retention.lifecycle import revised
 from ..stores.codec import expiry, renewed
 
 # strict: no value is converted, such as a number to a time
-_FACT = fields_adapter("Fact", get_type_hints(Fact, include_extras=True), strict=True)
+_FACT = fields_adapter(get_type_hints(Fact, include_extras=True), strict=True)
 Read = TypeVar("Read")
 
 

@@ -106,16 +106,20 @@ class LlmSummary:
         if llm is None:
             raise ConfigurationError("LlmSummary has no model; set its llm= or the service's llm=.")
         utterances = transcript.said
-        earlier = (escaped(memory.content, one_line=True) for memory in transcript.earlier)
-        summary = "\n".join(earlier)[: self.max_prompt_tokens] if transcript.ended else ""
+
+        def split() -> tuple[str, Sequence[Sequence[Message]]]:
+            earlier = (escaped(memory.content, one_line=True) for memory in transcript.earlier)
+            summary = "\n".join(earlier)[: self.max_prompt_tokens] if transcript.ended else ""
+            room = self.max_prompt_tokens - estimated_tokens(self._filled([], transcript, summary))
+            return summary, parts(utterances, max(room, MIN_PART_TOKENS))
+
+        summary, ready = await run_in_thread(LONG, split)
         if not utterances and not summary:
             return []
-        room = self.max_prompt_tokens - estimated_tokens(self._filled([], transcript, summary))
         facts: list[Fact] = []
         new_summary = ""
         schema = ExtractedSession if transcript.ended else ExtractedFacts
-        split = await run_in_thread(LONG, parts, utterances, max(room, MIN_PART_TOKENS))
-        queue = deque(split or [[]])
+        queue = deque(ready or [[]])
         while queue:
             part = queue.popleft()
             try:

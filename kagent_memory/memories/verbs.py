@@ -87,7 +87,7 @@ class Verb:
     def parameters(self) -> TypeAdapter[dict[str, Any]]:
         """Return the schema that checks, reads and writes the arguments."""
         kinds = {name: kind for name, kind in self.types.items() if name != "return"}
-        return fields_adapter(self.name, kinds)
+        return fields_adapter(kinds)
 
     @property
     def in_query(self) -> bool:

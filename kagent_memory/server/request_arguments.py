@@ -67,7 +67,7 @@ def has_parts(kind: Any) -> bool:
 @cache
 def _reader(verb: Verb) -> SchemaValidator:
     """Return the validator of a verb's arguments, which stops at the first fault of a list."""
-    return SchemaValidator(_failing_fast(fields_adapter(verb.name, verb.wire_types).core_schema))
+    return SchemaValidator(_failing_fast(fields_adapter(verb.wire_types).core_schema))
 
 
 def _failing_fast(schema: Any) -> Any:
