@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
-from ..concurrency import LONG, batched, run_in_thread
+from ..concurrency import LONG, run_in_thread
 from ..ingestion.echoes import Statements, unmasked
 from ..language.tokenizer import identity
-from ..records import Filter, Memory, Message, Scope
+from ..records import Memory, Message, Scope
+from ..redaction import texts_of
 from ..stores.filter_match import is_visible
 from ..stores.planning import said, slot_of, was_to_replace
 from ..stores.values import Whole, every_state
@@ -27,7 +27,6 @@ Defect: TypeAlias = Literal[
 ]
 DEFECTS: tuple[Defect, ...] = get_args(Defect)
 MAX_FINDINGS = 1000
-PART = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,16 +86,13 @@ class Audit:
 
 Case: TypeAlias = tuple[tuple[str, ...], str]
 """The ids of the memories that a defect is about, and what was found."""
-Key: TypeAlias = Callable[[Memory], Hashable]
 
 
 async def audit_scope(
     memories: Opened, scope: Scope, *, defects: Sequence[Defect], most: int
 ) -> Audit:
     """Audit one scope, holding all its memories in memory."""
-    store, wholes = memories.store.memories, list[Whole]()
-    for part in batched(await store.kept(scope, Filter()), PART):
-        wholes += await store.whole(scope, part)
+    wholes = [whole async for part in memories.wholes(scope) for whole in part]
     found = await run_in_thread(LONG + 1, Contents(memories, wholes).find, defects)
     findings = tuple(
         Finding(defect=defect, scope=scope, memory_ids=ids, detail=detail)
@@ -122,7 +118,7 @@ class Contents:
 
     def exact_duplicate(self) -> Iterator[Case]:
         """Find memories that say the same word for word."""
-        for ids in _groups(self.visible, _text, lambda memory: memory.id):
+        for ids in _groups(self.visible, _text):
             yield ids, f"{len(ids)} say the same, word for word"
 
     def near_duplicate(self) -> Iterator[Case]:
@@ -133,7 +129,7 @@ class Contents:
 
     def contradiction(self) -> Iterator[Case]:
         """Find slots with several values, and explicit saves that a linked fact was to replace."""
-        for ids in _groups(self.visible, slot_of, _text):
+        for ids in _groups(self.visible, slot_of):
             yield ids, f"{len(ids)} values of one attribute"
         for older, newer in self._linked():
             slot = slot_of(older)
@@ -169,32 +165,24 @@ class Contents:
     def _holding(self, kinds: Callable[[str], Iterable[str]]) -> Iterator[Case]:
         """Find memories in any state whose text or history contains something of a kind."""
         for whole in self.wholes:
-            texts = {*_texts(whole.memory)}
-            former = {revision.why for revision in whole.revisions}.union(
-                *map(_texts, every_state(whole.memory, whole.revisions))
+            texts = {revision.why for revision in whole.revisions}.union(
+                *map(texts_of, every_state(whole.memory, whole.revisions))
             )
-            for place, written in (("", texts), ("in its history: ", former - texts)):
-                if found := {kind for text in written for kind in kinds(text)}:
-                    yield (whole.memory.id,), place + ", ".join(sorted(found))
+            if found := {kind for text in texts for kind in kinds(text)}:
+                yield (whole.memory.id,), ", ".join(sorted(found))
 
 
-def _groups(memories: Iterable[Memory], key: Key, differing: Key) -> Iterator[tuple[str, ...]]:
-    """Yield the ids of distinct memories that share a key other than None."""
-    groups = defaultdict[Hashable, dict[Hashable, str]](dict)
+def _groups(
+    memories: Iterable[Memory], key: Callable[[Memory], Hashable]
+) -> Iterator[tuple[str, ...]]:
+    """Yield the ids of memories that share a key other than None."""
+    groups = defaultdict[Hashable, list[str]](list)
     for memory in memories:
-        groups[key(memory)].setdefault(differing(memory), memory.id)
+        groups[key(memory)].append(memory.id)
     groups.pop(None, None)
-    return (tuple(group.values()) for group in groups.values() if len(group) > 1)
+    return (tuple(ids) for ids in groups.values() if len(ids) > 1)
 
 
 def _text(memory: Memory) -> bytes:
     """Return a digest that is equal for memories, turns or facts, with the same words."""
     return identity(memory.content, verbatim=False)
-
-
-def _texts(memory: Memory) -> Iterator[str]:
-    """Yield all texts of a memory that somebody wrote."""
-    yield from filter(None, (memory.content, memory.subject, memory.attribute, memory.author))
-    yield from (*memory.topics, *memory.tags)
-    if memory.metadata:  # a secret may be recognized by the name before it
-        yield json.dumps(memory.metadata, ensure_ascii=False)

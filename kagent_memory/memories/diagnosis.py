@@ -187,10 +187,12 @@ async def _embedder(memories: Opened) -> Diagnosis:
 
 async def _model(memories: Opened) -> Diagnosis:
     providers = memories.providers
-    if not providers.allow_model:
-        return Diagnosis("model", "note", "Off: turns are stored as they are said.")
     if providers.llm is None:
-        text = "None set: an agent's own model extracts facts when its sessions are saved."
+        text = (
+            "None set: an agent's own model extracts facts when its sessions are saved."
+            if providers.allow_model
+            else "Off: turns are stored as they are said."
+        )
         return Diagnosis("model", "note", text)
     probe = providers.llm.complete("Answer with ok set to true.", schema=Ping)
     return await _tried("model", probe, "It answered a probe.")

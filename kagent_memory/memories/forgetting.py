@@ -9,17 +9,13 @@ from typing import Any
 from ..concurrency import batched
 from ..errors import InvalidInput, NotFound
 from ..records import Count, Filter, Listed, Scope, Text, Time
-from ..stores.codec import messages_in
+from ..retention.selections import PART, erasures
 from ..stores.receipts import Receipt, chain_id, problem_at_end, problems
 from ..stores.values import Erasure, ForgottenTenant
 from .opened import Opened
 from .types import MaskedFilter, Name, Positive, SessionId, Who
 from .verbs import verb
 
-PART = 1000
-"""Memories that one transaction erases, of many chosen by what they have in common; or receipts
-that are read at once."""
-MAX_JOBS = 1_000_000
 ONE_OF_THREE = (
     "Name exactly one: ids, conditions (session_id, tag, author, before, after, filter), or "
     "everything."
@@ -139,12 +135,14 @@ class Forgetting(Opened):
         erased: dict[str, None] = {}
         with self.operation("delete_memory", scope):
             request = Erasure(dry_run=dry_run, who=who, now=self.clock())
-            steps = [{"ids": ids}] if ids is not None else await self._steps(scope, condition)
+            chosen = (
+                [replace(request, ids=ids)]
+                if ids is not None
+                else await erasures(self.store, scope, condition, request)
+            )
             try:
-                for which in steps:
-                    erased |= dict.fromkeys(
-                        await self.store.forget(scope, replace(request, **which))
-                    )
+                for which in chosen:
+                    erased |= dict.fromkeys(await self.store.forget(scope, which))
             finally:  # some may be erased although others failed
                 self.forget_vectors()
         if missing := sorted({*(ids or ())} - erased.keys()):
@@ -160,35 +158,6 @@ class Forgetting(Opened):
             erased = await memories.get(scope, batch, now=now, superseded=True)
             links.update(*(memory.links for memory in erased.values()))
         return tuple(await memories.get(scope, sorted(links - {*ids}), now=now))
-
-    async def _steps(self, scope: Scope, condition: Filter) -> Sequence[Mapping[str, Any]]:
-        """Return the selections to erase, one transaction each; an empty filter selects all."""
-        session_id, author = condition.session_id, condition.author
-        event_ids: Sequence[str] = ()
-        if author is not None and condition == Filter(session_id=session_id, author=author):
-            # read first, so that memories of a job that ends meanwhile are included
-            event_ids = await self._queued(scope, session_id, author)
-        ids = await self.store.memories.kept(scope, condition)
-        steps: list[Mapping[str, Any]] = [{"ids": batch} for batch in batched(ids, PART)]
-        # A whole session or scope takes its queued work along, in the transaction of
-        # the last part.
-        if condition == Filter(session_id=session_id):
-            steps[-1:] = [{"session_id": session_id, "everything": session_id is None}]
-        elif event_ids:
-            steps.append({"event_ids": event_ids})
-        return steps
-
-    async def _queued(self, scope: Scope, session_id: str | None, author: str) -> Sequence[str]:
-        """Return the events of an author in the queue, which must not be ingested later."""
-        jobs = await self.store.queue.jobs(scope=scope, limit=MAX_JOBS)
-        event_ids = {
-            message["event_id"]
-            for job in jobs
-            if session_id in (None, job.session_id)
-            for message in messages_in(job.payload)
-            if message.get("author") == author
-        }
-        return sorted(event_ids)
 
     @verb("POST /memories/{id}/reject", durable=True)
     async def reject(self, scope: Scope, id: str, *, who: Who = "") -> tuple[str, ...]:

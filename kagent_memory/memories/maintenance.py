@@ -18,7 +18,7 @@ from ..models.embedding import open_embedder
 from ..records import Change, Count, Scope, Scopes
 from ..retention.prune import Prune, keep_pruned
 from ..retrieval.embedding_spaces import StoreEmbedder
-from ..stores.values import Job, JobState, Pruned, Rotated, ScopeStats
+from ..stores.values import Job, JobState, Pruned, Rotated, ScopeQuery, ScopeStats
 from .audit import DEFECTS, MAX_FINDINGS, Audit, audit_scope
 from .diagnosis import Diagnosis, check_queue, diagnose
 from .transfer import Transfer
@@ -249,8 +249,8 @@ class Maintenance(Transfer):
         """
         if isinstance(scope, Scope):
             return await audit_scope(self, scope, defects=defects, most=most)
-        total = Audit()
-        async for each in self.each_scope(**asdict(scope) if scope else {}):
+        total, which = Audit(), ScopeQuery(**asdict(scope)) if scope else ScopeQuery()
+        async for each in self.each_scope(**which):
             total = total.plus(await self.audit(each, defects=defects, most=most), most)
             if progress is not None:
                 progress(total.memories)

@@ -11,14 +11,17 @@ from datetime import datetime
 from typing import Any, Self
 
 from ..checks import check_option
+from ..concurrency import each_aside, run_in_thread
 from ..errors import ConfigurationError, InvalidInput
 from ..ingestion import Providers
 from ..ingestion.summary_provider import SummaryProvider, checked_provider, with_settings
+from ..language.follow_ups import EARLIER_TURNS
 from ..models.embedding import CheckedEmbedder, EmbedderChoice, open_embedder
 from ..models.llm import Llm, open_llm
 from ..models.reranking import RerankChoice, Reranker, open_reranker
 from ..records import (
     GATED,
+    MAX_QUERY_CHARS,
     Count,
     Filter,
     Memory,
@@ -30,6 +33,7 @@ from ..records import (
 from ..redaction.redactors import choose_redactors
 from ..retrieval.embedding_spaces import StoreEmbedder
 from ..retrieval.query import Gate
+from ..retrieval.question import Question
 from ..retrieval.ranking import RankSettings
 from ..retrieval.ranking.importance import ImportanceWeights
 from ..retrieval.retriever import Retriever
@@ -37,7 +41,6 @@ from ..retrieval.search import Search, models_until
 from ..settings import MemorySettings, compose, without_secrets
 from ..stores import Store, open_store
 from ..stores.values import Facets, OpenOptions, Order, Page
-from .caller_vectors import space_for
 from .forgetting import Forgetting
 from .maintenance import Maintenance
 from .opened import utc_now
@@ -223,15 +226,15 @@ class Memories(Writing, Forgetting, Maintenance):
         now = self.clock()
         if as_of is not None and as_of > now:
             raise InvalidInput("as_of lies in the future; leave it out for what is answered now.")
-        until = models_until(timeout_seconds)
         at = as_of or now
-        text, earlier, question = await self.read_query(query, history, at)
+        turns = [turn[:MAX_QUERY_CHARS] for turn in history[-EARLIER_TURNS:]]
+        text, *earlier = await each_aside([query, *turns], len, self.redactors.mask)
         scopes = await self._resolve(scope)
         settings = self.settings
         search = Search(
             scopes=scopes,
             text=text,
-            question=question,
+            question=await run_in_thread(len(text), Question.read, text, at, earlier),
             now=at,
             limit=settings.search_limit if limit is None else limit,
             min_score=settings.min_score if min_score is None else min_score,
@@ -242,11 +245,11 @@ class Memories(Writing, Forgetting, Maintenance):
             history=earlier,
             external_vector=None
             if embedding is None
-            else (await space_for(self.store.memories, embedding), embedding),
+            else (await self.space_for(embedding), embedding),
             budget_tokens=budget_tokens,
             as_of=as_of,
             session_id=session_id or None,
-            models_until=until,
+            models_until=models_until(timeout_seconds),
         )
         with self.operation("search_memory", *scopes, query=text) as span:
             answer = await self.retriever.gated(search) if gate else None
@@ -265,14 +268,13 @@ class Memories(Writing, Forgetting, Maintenance):
         patterns = which if isinstance(which, Sequence) else [which]
         if not patterns:
             raise InvalidInput("Name at least one scope to search.")
-        scopes: dict[Scope, None] = {}
+        scopes = dict[Scope, None]()
         for pattern in patterns:
-            matching: Sequence[Scope] = (
-                [pattern]
-                if isinstance(pattern, Scope)
-                else await self.store.scopes(**asdict(pattern), limit=MAX_SCOPES + 1)
-            )
-            scopes.update(dict.fromkeys(matching))
+            if isinstance(pattern, Scope):
+                scopes[pattern] = None
+            else:
+                found = await self.store.scopes(**asdict(pattern), limit=MAX_SCOPES + 1)
+                scopes.update(dict.fromkeys(found))
             if len(scopes) > MAX_SCOPES:
                 raise InvalidInput(
                     f"A search covers at most {MAX_SCOPES:,} scopes. Narrow it by user or app."

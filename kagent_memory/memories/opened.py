@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 from .. import telemetry
-from ..concurrency import run_in_thread
+from ..concurrency import batched
 from ..errors import NotFound
 from ..ingestion import JobHandlers, Providers, Worker
 from ..ingestion.reembedding import backfill
-from ..language.follow_ups import EARLIER_TURNS
-from ..records import MAX_QUERY_CHARS, SEARCHED, Change, Memory, Mode, Scope
+from ..records import SEARCHED, Change, Filter, Memory, Mode, Scope, Vector
 from ..redaction.redactors import Redactors
 from ..retention.deliveries import Deliveries
 from ..retrieval.embedding_spaces import StoreEmbedder, with_vectors
-from ..retrieval.question import Question
 from ..retrieval.ranking.importance import ImportanceWeights
 from ..retrieval.retriever import Retriever
 from ..settings import MemorySettings
 from ..stores import Store
-from ..stores.values import Batch
+from ..stores.spaces import EmbeddingSpace, external_name
+from ..stores.values import Batch, Whole
 from .verbs import Verb
+
+PART = 200  # memories read or written at once
 
 
 def utc_now() -> datetime:
@@ -85,24 +86,6 @@ class Opened:
         if self.vectors is not None:
             self.vectors.forget()
 
-    async def read_query(
-        self, query: str, history: Sequence[str], now: datetime
-    ) -> tuple[str, Sequence[str], Question]:
-        """Mask secrets in a query and the turns before it, and parse the query.
-
-        Args:
-            query: the query.
-            history: the turns before it, oldest first.
-            now: the time from which "yesterday" counts.
-        """
-        turns = [turn[:MAX_QUERY_CHARS] for turn in history[-EARLIER_TURNS:]]
-
-        def read() -> tuple[str, Sequence[str], Question]:
-            text, *earlier = [self.redactors.mask(text) for text in (query, *turns)]
-            return text, earlier, Question.read(text, now, earlier)
-
-        return await run_in_thread(len(query) + sum(map(len, turns)), read)
-
     async def stored(
         self, scope: Scope, id: str, *, superseded: bool = False, quarantined: bool = False
     ) -> Memory:
@@ -125,6 +108,11 @@ class Opened:
             raise NotFound(f"No memory {id} {where} this scope.")
         return memory
 
+    async def wholes(self, scope: Scope) -> AsyncGenerator[Sequence[Whole]]:
+        """Yield all memories of a scope in any state, `PART` at a time."""
+        for ids in batched(await self.store.memories.kept(scope, Filter()), PART):
+            yield await self.store.memories.whole(scope, ids)
+
     async def embed_and_apply(
         self, scope: Scope, changes: Sequence[Change], *, now: datetime, strict: bool = False
     ) -> Sequence[str | None]:
@@ -141,11 +129,18 @@ class Opened:
         """Queue the embedding of memories without a vector."""
         await backfill(self.store, vectors, clock=self.clock, wake=self.worker.wake)
 
+    async def space_for(self, vector: Vector) -> EmbeddingSpace | None:
+        """Return the embedding space to search with a caller's vector, None if there are no vectors
+        of its width.
+        """
+        name, spaces = external_name(len(vector)), await self.store.memories.spaces.all()
+        return next((space for space in spaces if space.name == name), None)
+
     async def apply(self, scope: Scope, batch: Batch, *, now: datetime) -> Sequence[str | None]:
         """Write a batch, wake the worker for the jobs in it, and return the ids of the changed
         memories.
         """
         applied = await self.store.apply(scope, batch, now=now)
-        if any(job.run_after <= now for job in batch.jobs):
+        if batch.jobs:
             self.worker.wake()
         return applied

@@ -3,48 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import (
-    AsyncGenerator,
-    Generator,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, partial
-from itertools import chain, groupby, islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Annotated, BinaryIO, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, TypeAdapter, ValidationError
+from typing_extensions import Unpack
 
 from ..checks import described
-from ..concurrency import LONG, batched, run_in_thread
+from ..concurrency import LONG, run_in_thread
 from ..errors import InvalidInput
-from ..records import MAX_LINKS, Change, Filter, Memory, Revision, Scope
+from ..records import MAX_LINKS, Change, Memory, Revision, Scope
 from ..stores.planning import checked
-from ..stores.spaces import EXTERNAL
-from ..stores.values import (
-    Batch,
-    Erasure,
-    Restored,
-    Whole,
-    every_state,
-    with_after,
-)
-from .caller_vectors import space_of
-from .opened import Opened
+from ..stores.spaces import EXTERNAL, external_name
+from ..stores.values import Batch, Erasure, Restored, ScopeQuery, Whole, every_state, with_after
+from .opened import PART, Opened
 from .types import Name, Progress, Vector
 from .verbs import verb
 
-PART = 200
 MAX_LINE_BYTES = 64 * 2**20
 # separators that some readers take for line ends
 LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\u0085\u2028\u2029"}
 Node: TypeAlias = tuple[Scope, str]
 """A memory of the file, by its scope and id."""
+Derived: TypeAlias = defaultdict[Node, set[Node]]
 
 
 class Head(BaseModel, extra="forbid"):
@@ -92,73 +79,28 @@ def line_adapter() -> TypeAdapter[Line]:
     return TypeAdapter(Annotated[Line, AfterValidator(_checked_line)])
 
 
-@dataclass(frozen=True, slots=True)
-class ExportFile:
-    """A file that `export` wrote and that can be imported whole.
+async def _batches(path: Path, tenant: str | None) -> AsyncGenerator[tuple[Scope, Sequence[Line]]]:
+    """Read a file in a thread, and yield up to `PART` memories of one scope at a time.
 
-    Attributes:
-        widths: the widths of the vectors that callers brought.
-        derived: by memory, the memories that are forgotten with it: those merged from it, withdrawn
-            successors, and the history that it replaced.
+    Raises:
+        InvalidInput: it is no export, has another version or tenant, is cut off or damaged.
     """
-
-    path: Path
-    widths: set[int] = field(default_factory=set[int])
-    derived: defaultdict[Node, set[Node]] = field(default_factory=lambda: defaultdict(set))
-
-    @classmethod
-    async def checked(cls, path: Path, tenant: str | None) -> ExportFile:
-        """Read the file to its end, so that nothing is written of a file that cannot be imported
-        whole.
-
-        Raises:
-            InvalidInput: it is no export, has another version or tenant, is cut off or damaged.
-        """
-        file, withdrawn = cls(path), set[Node]()
-        # a memory, each that ever took its place, and the kind of that change
-        successors = list[tuple[Node, Node, str]]()
-        async for scope, lines in file.batches():
+    lines = _lines_of(path)
+    while part := await run_in_thread(LONG + 1, list, islice(lines, PART)):
+        for scope, of_scope in groupby(part, key=lambda line: line.scope):
             if tenant not in (None, scope.tenant):
                 raise InvalidInput(
                     f"{path} holds memories of the tenant {scope.tenant!r}; this imports into "
                     f"{tenant!r} alone."
                 )
-            for line in lines:
-                file.widths.update(map(len, line.vectors))
-                if line.memory.superseded_by:
-                    file.derived[scope, line.memory.superseded_by].add(line.node)
-                elif line.memory.state == "superseded":
-                    withdrawn.add(line.node)
-                successors += [
-                    (line.node, (scope, after.superseded_by), revision.kind)
-                    for revision, after in with_after(line.memory, line.revisions)
-                    if after and after.superseded_by
-                ]
-        for node, other, kind in successors:
-            if kind == "merge" or other in withdrawn:
-                file.derived[node].add(other)
-        return file
-
-    async def batches(
-        self, *, deriving: bool = False
-    ) -> AsyncGenerator[tuple[Scope, Sequence[Line]]]:
-        """Read the file in a thread, and yield up to `PART` memories of one scope at a time.
-
-        Args:
-            deriving: only yield memories that others are forgotten with.
-        """
-        every = _lines_of(self.path)
-        lines = (line for line in every if line.node in self.derived) if deriving else every
-        while part := await run_in_thread(LONG + 1, list, islice(lines, PART)):
-            for scope, of_scope in groupby(part, key=lambda line: line.scope):
-                yield scope, [*of_scope]
+            yield scope, [*of_scope]
 
 
 def _lines_of(path: Path) -> Iterator[Line]:
     """Yield the lines between the first and the last.
 
     Raises:
-        InvalidInput: as `ExportFile.checked`.
+        InvalidInput: see `_batches`.
     """
     number, count = 0, 0
     with opened(path) as file:
@@ -211,21 +153,16 @@ def _checked_line(line: Line) -> Line:
     states = every_state(memory, revisions)
     if {*(state.id for state in states), *(each.memory_id for each in revisions)} != {memory.id}:
         raise InvalidInput("A revision is of another memory.")
-    event_ids = tuple(chain.from_iterable(revision.event_ids for revision in revisions))
     changes = [Change(kind="add", memory=state) for state in states]
-    # the events of all revisions once, so that the work is linear
-    changes.append(Change(kind="add", memory=memory, event_ids=event_ids))
-    checked(Batch(changes=changes), None)
+    taken = [(memory.id, id) for revision in revisions for id in revision.event_ids]
+    checked(Batch(changes=changes, taken=taken), None)
     for state in states:
         if state.state != "source" and len(state.links) > MAX_LINKS:
             raise InvalidInput(f"It has {len(state.links)} links; at most {MAX_LINKS} are kept.")
-    numbers = [revision.revision for revision in revisions]
-    if (
-        len({*numbers, memory.revision}) <= len(numbers)
-        or max(numbers, default=0) > memory.revision
-    ):
+    numbers = [*(revision.revision for revision in revisions), memory.revision]
+    if numbers != sorted({*numbers}):
         raise InvalidInput(
-            f"Its revisions have the numbers {numbers}; each has its own, below the memory's."
+            f"Its revisions have the numbers {numbers}; each has its own, in rising order."
         )
     return line
 
@@ -284,15 +221,12 @@ class Transfer(Opened):
         """
         return await self.store.scopes(tenant=tenant, user=user, app=app, after=after, limit=limit)
 
-    async def each_scope(
-        self, *, tenant: str | None = None, user: str | None = None, app: str | None = None
-    ) -> AsyncGenerator[Scope]:
+    async def each_scope(self, **which: Unpack[ScopeQuery]) -> AsyncGenerator[Scope]:
         """Yield every scope of a tenant, user or app; without any, all scopes."""
-        after: Scope | None = None
-        while page := await self.scopes(tenant=tenant, user=user, app=app, after=after):
+        while page := await self.scopes(**which):
             for scope in page:
                 yield scope
-            after = page[-1]
+            which["after"] = page[-1]
 
     @verb("GET /export")
     async def export(
@@ -324,10 +258,9 @@ class Transfer(Opened):
         yield head.model_dump_json()
         count = 0
         async for scope in self.each_scope(tenant=tenant, user=user, app=app):
-            ids = await store.kept(scope, Filter())
-            for part in batched(ids, PART):
-                wholes = await store.whole(scope, part)
-                vectors_of = [await store.vectors(scope, number, part) for number in numbers]
+            async for wholes in self.wholes(scope):
+                ids = [whole.memory.id for whole in wholes]
+                vectors_of = [await store.vectors(scope, number, ids) for number in numbers]
                 count += len(wholes)
                 for line in await run_in_thread(LONG + 1, _written, scope, wholes, vectors_of):
                     yield line
@@ -358,40 +291,64 @@ class Transfer(Opened):
             InvalidInput: the file is no export, has another version or tenant, or is damaged.
             ConfigurationError: the store does not support import.
         """
-        file = await ExportFile.checked(Path(path), tenant)
-        store, spaces = self.store.memories, dict[int, int]()
-        for width in () if dry_run else file.widths:
-            spaces[width] = (await space_of(store, width)).number
-        blocked, counts = await _forgotten(self, file), Counter[Restored]()
-        async for scope, lines in file.batches():
+        file, store = Path(path), self.store.memories
+        widths, blocked, derived = await self._survey(file, tenant)
+        spaces = {
+            width: (await store.spaces.add(external_name(width), width, None)).number
+            for width in (() if dry_run else widths)
+        }
+        counts = Counter[Restored]()
+        async for scope, lines in _batches(file, tenant):
             part = [line.whole(spaces) for line in lines if line.node not in blocked]
             counts.update(await store.restore(scope, part, dry_run=dry_run, now=self.clock()))
             counts["forgotten"] += len(lines) - len(part)
             if progress is not None:
                 progress(counts.total())
-        if not dry_run:
-            for scope, id in await _forgotten(self, file) - blocked:  # during the import
+        if derived and not dry_run:
+            _, blocked_now, _ = await self._survey(file, tenant)
+            for scope, id in blocked_now - blocked:  # forgotten during the import
                 erased = await self.store.forget(scope, Erasure(ids=[id], now=self.clock()))
                 counts.update({"added": -len(erased), "forgotten": len(erased)})
-            if self.vectors is not None:
-                await self.embed_later(self.vectors)
+        if self.vectors is not None and not dry_run:
+            await self.embed_later(self.vectors)
         return Imported(**counts)
 
+    async def _survey(self, path: Path, tenant: str | None) -> tuple[set[int], set[Node], Derived]:
+        """Read a file to its end, so that nothing is written of one that cannot be imported whole.
 
-async def _forgotten(memories: Opened, file: ExportFile) -> set[Node]:
-    """Return the memories of the file that were forgotten here, with all that must not come back
-    because of them.
-    """
-    forgotten, fresh = set[Node](), set[Node]()
-    if not file.derived:
-        return forgotten
-    async for scope, lines in file.batches(deriving=True):
-        outcomes = await memories.store.memories.restore(
-            scope, [line.whole({}) for line in lines], dry_run=True, now=memories.clock()
-        )
-        pairs = zip(lines, outcomes, strict=True)
-        fresh.update(line.node for line, outcome in pairs if outcome == "forgotten")
-    while fresh:
-        forgotten |= fresh
-        fresh = {other for node in fresh for other in file.derived[node]} - forgotten
-    return forgotten
+        Returns:
+            The widths of its vectors; the memories that were forgotten here, with all that is
+            forgotten with them; and by memory what is forgotten with it: those merged from it,
+            withdrawn successors, and the history that it replaced.
+
+        Raises:
+            InvalidInput: see `_batches`.
+        """
+        widths, fresh, withdrawn, forgotten = set[int](), set[Node](), set[Node](), set[Node]()
+        derived: Derived = defaultdict(set)
+        # a memory, each that ever took its place, and the kind of that change
+        successors = list[tuple[Node, Node, str]]()
+        async for scope, lines in _batches(path, tenant):
+            outcomes = await self.store.memories.restore(
+                scope, [line.whole({}) for line in lines], dry_run=True, now=self.clock()
+            )
+            pairs = zip(lines, outcomes, strict=True)
+            fresh.update(line.node for line, outcome in pairs if outcome == "forgotten")
+            for line in lines:
+                widths.update(map(len, line.vectors))
+                if line.memory.superseded_by:
+                    derived[scope, line.memory.superseded_by].add(line.node)
+                elif line.memory.state == "superseded":
+                    withdrawn.add(line.node)
+                successors += [
+                    (line.node, (scope, after.superseded_by), revision.kind)
+                    for revision, after in with_after(line.memory, line.revisions)
+                    if after and after.superseded_by
+                ]
+        for node, other, kind in successors:
+            if kind == "merge" or other in withdrawn:
+                derived[node].add(other)
+        while fresh:
+            forgotten |= fresh
+            fresh = {other for node in fresh for other in derived[node]} - forgotten
+        return widths, forgotten, derived

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, TypeAlias, cast
 
@@ -14,51 +13,44 @@ from pydantic import (
     BeforeValidator,
     Field,
     GetPydanticSchema,
+    InstanceOf,
     PlainSerializer,
+    SkipValidation,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     WrapValidator,
 )
+from pydantic.json_schema import SkipJsonSchema
 
 from ..checks import checked_name, checked_text, valid_text
+from ..errors import InvalidInput
 from ..ingestion.editing import checked_session_id
 from ..models import embedding, llm
 from ..records import MAX_QUERY_CHARS, Filter, Scope, Scopes, Text
-from ..redaction import masked_id, redact
+from ..redaction import masked_filter, redact
+from ..stores.spaces import checked_vector
 from .audit import Defect
-from .caller_vectors import checked_caller_vector
 
-MAX_DIMENSIONS = 16_000
 MAX_HITS = 1000
 MAX_MINUTES = 5_256_000  # ten years
+WIDTH_STEP, MAX_WIDTH = 64, 4096  # of callers' vectors
 
 
 def _array(value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-    """Return a vector as an array; a request is parsed in a thread but used on the loop."""
-    return checked_caller_vector(read(value) if info.mode == "json" else value)
-
-
-def _numbers(vector: npt.NDArray[np.float32]) -> list[float]:
-    return vector.tolist()
-
-
-def _model(value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-    """Return a model; JSON may only give its name."""
-    if info.mode == "json":
-        return read(value)
-    has_name = isinstance(getattr(value, "name", None), str)
-    if not has_name or not callable(getattr(value, "complete", None)) or isinstance(value, type):
-        raise ValueError("a model with name and complete")
-    return value
+    """Return a vector as an array; a request is parsed in a thread but used on the loop. Widths are
+    limited, because each width has a table.
+    """
+    vector = checked_vector(read(value) if info.mode == "json" else value, None)
+    if (width := len(vector)) % WIDTH_STEP or width > MAX_WIDTH:
+        raise InvalidInput(
+            f"The vector has {width:,} dimensions; those of vectors of your own are a multiple of "
+            f"{WIDTH_STEP}, up to {MAX_WIDTH:,}."
+        )
+    return vector
 
 
 def _cleaned(turn: Any) -> Any:
     return valid_text(turn) if isinstance(turn, str) else turn
-
-
-def _masked(filter: Filter) -> Filter:
-    session_id = filter.session_id
-    return filter if session_id is None else replace(filter, session_id=masked_id(session_id))
 
 
 def _with_tenant(value: Any, info: ValidationInfo) -> Any:
@@ -67,26 +59,13 @@ def _with_tenant(value: Any, info: ValidationInfo) -> Any:
     return {**default, **cast("dict[str, Any]", value)} if isinstance(value, dict) else value
 
 
-def _read_as(kind: Any) -> GetPydanticSchema:
-    """Make pydantic check, read and write a type as another one."""
-    return GetPydanticSchema(lambda _, handler: handler.generate_schema(kind))
-
-
-_NUMBERS: Any = Annotated[
-    list[Annotated[float, Field(allow_inf_nan=False)]],
-    Field(min_length=1, max_length=MAX_DIMENSIONS),
-    WrapValidator(_array),
-    PlainSerializer(_numbers),
-]
-_MODEL: Any = Annotated[str, WrapValidator(_model)]
-
 Name: TypeAlias = Annotated[str, AfterValidator(partial(checked_name, what="The name"))]
 """The name of a tenant, a user or an app."""
 Who: TypeAlias = Annotated[Text, AfterValidator(redact)]
 """A short text for the history; secrets in it are masked."""
 SessionId: TypeAlias = Annotated[str, AfterValidator(checked_session_id)]
 """The id of a session, with secrets masked as in memories."""
-MaskedFilter: TypeAlias = Annotated[Filter, AfterValidator(_masked)]
+MaskedFilter: TypeAlias = Annotated[Filter, AfterValidator(masked_filter)]
 """A filter with its session id masked as in memories."""
 Query: TypeAlias = Annotated[
     str, Field(max_length=MAX_QUERY_CHARS), AfterValidator(partial(checked_text, what="The query"))
@@ -96,12 +75,17 @@ Turn: TypeAlias = Annotated[str, BeforeValidator(_cleaned)]
 Progress: TypeAlias = Callable[[int], None]
 Positive: TypeAlias = Annotated[int, Field(ge=1)]
 Hits: TypeAlias = Annotated[int, Field(ge=0, le=MAX_HITS)]
-Cosine: TypeAlias = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
+Cosine: TypeAlias = Annotated[float, Field(ge=-1, le=1)]
 Minutes: TypeAlias = Annotated[float, Field(ge=0, le=MAX_MINUTES)]
 Seconds: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Defects: TypeAlias = Annotated[Sequence[Defect], Field(min_length=1)]
-Vector: TypeAlias = Annotated[npt.NDArray[np.float32], _read_as(_NUMBERS)]
-Llm: TypeAlias = Annotated[llm.Llm, _read_as(_MODEL)]
-EmbedderChoice: TypeAlias = Annotated[embedding.EmbedderChoice, _read_as(Any)]
+Vector: TypeAlias = Annotated[
+    npt.NDArray[np.float32],
+    GetPydanticSchema(lambda _, handler: handler.generate_schema(list[float])),
+    WrapValidator(_array),
+    PlainSerializer(np.ndarray.tolist, return_type=list[float]),
+]
+Llm: TypeAlias = SkipJsonSchema[InstanceOf[llm.Llm]]
+EmbedderChoice: TypeAlias = SkipValidation[embedding.EmbedderChoice]
 SomeScopes: TypeAlias = Annotated[Scope | Scopes, BeforeValidator(_with_tenant)]
 WhichScopes: TypeAlias = SomeScopes | Sequence[SomeScopes]

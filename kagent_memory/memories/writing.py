@@ -32,8 +32,8 @@ from ..records import (
     new_id,
 )
 from ..retention.lifecycle import promoted, revised, to_memory
+from ..stores.spaces import external_name
 from ..stores.values import Batch, Delivery, Job, Use
-from .caller_vectors import with_caller_vectors
 from .opened import Opened
 from .types import Llm, Minutes, SessionId, Vector, Who
 from .verbs import verb
@@ -193,9 +193,7 @@ class Writing(Opened):
             if embedding is None:
                 applied = await self.embed_and_apply(scope, changes, now=now, strict=True)
             else:
-                batch = await with_caller_vectors(
-                    self.store.memories, Batch(changes=changes), stored, embedding
-                )
+                batch = await self._with_vectors(changes, stored, embedding)
                 applied = await self.apply(scope, batch, now=now)
             remaining = iter(applied)
             ids = [DROPPED if memory is None else str(next(remaining)) for memory in stored]
@@ -203,6 +201,30 @@ class Writing(Opened):
                 (id, memory.content, None) for id, memory in zip(ids, stored, strict=True) if memory
             )
             return ids
+
+    async def _with_vectors(
+        self,
+        changes: Sequence[Change],
+        memories: Sequence[Memory | None],
+        embedding: Sequence[Vector],
+    ) -> Batch:
+        """Return the batch of changes with a caller's vectors, one for each item, also for items
+        that are None.
+
+        Raises:
+            InvalidInput: the vectors differ in width, or in number from the items.
+        """
+        if len(embedding) != len(memories):
+            raise InvalidInput(f"Got {len(embedding)} vectors for {len(memories)} items.")
+        width, *others = {*map(len, embedding)}
+        if others:
+            raise InvalidInput(
+                "The vectors have different widths; add those of each width by itself."
+            )
+        pairs = zip(memories, embedding, strict=True)
+        vectors = {memory.id: vector for memory, vector in pairs if memory}
+        space = await self.store.memories.spaces.add(external_name(width), width, None)
+        return Batch(changes=changes, vectors=vectors, space_number=space.number)
 
     @verb("PATCH /memories/{id}", durable=True)
     async def edit(

@@ -8,7 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from pydantic import BaseModel
 from typing_extensions import override
@@ -55,6 +55,7 @@ def count(*, calls: int = 0, tokens: int = 0) -> None:
         meter.tokens += tokens
 
 
+@runtime_checkable
 class Llm(Protocol):
     """An object that answers a prompt with an object of a schema."""
 

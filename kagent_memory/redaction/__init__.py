@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
+from ..records import Filter, Memory
 from . import patterns, secrets
 
 Redactor: TypeAlias = Callable[[str], str]
@@ -51,6 +54,20 @@ def masked_id(id: str) -> str:
         return id
     digest = hashlib.pbkdf2_hmac("sha256", id.encode(errors="replace"), b"kagent-memory", 2_000, 12)
     return f"{masked} {digest.hex()}"
+
+
+def masked_filter(filter: Filter) -> Filter:
+    """Return a filter with its session id masked, as those of memories are."""
+    id = filter.session_id
+    return filter if id is None else replace(filter, session_id=masked_id(id))
+
+
+def texts_of(memory: Memory) -> Iterator[str]:
+    """Yield all texts of a memory that somebody wrote, in which secrets are looked for."""
+    yield from filter(None, (memory.content, memory.subject, memory.attribute, memory.author))
+    yield from (*memory.topics, *memory.tags)
+    # in JSON, since a secret may be recognized by the name before it
+    yield json.dumps(memory.metadata, ensure_ascii=False)
 
 
 def redactor(secrets_file: str | Path) -> Redactor:

@@ -19,7 +19,6 @@ from fastapi.responses import JSONResponse, Response
 from ..concurrency import run_in_thread
 from ..errors import InvalidInput, KagentMemoryError, NotFound
 from ..memories import Memories
-from ..memories.caller_vectors import space_for
 from ..memories.reading import each_memory
 from ..records import Memory, Scope
 from .auth import Caller
@@ -89,7 +88,7 @@ async def search(memories: Memories, caller: Caller, request: Search) -> dict[st
     """Find the nearest memories by exact cosine."""
     scopes, store = _scopes(memories, caller, request), memories.store.memories
     vector = request.array
-    space = await space_for(store, vector)
+    space = await memories.space_for(vector)
     if space is None:
         return {"memories": []}
     hits: list[tuple[float, Memory, Scope]] = []

@@ -24,7 +24,6 @@ from kagent_memory import (
     Message,
     Scope,
 )
-from kagent_memory.memories import forgetting
 from kagent_memory.stores.values import Batch, Erasure
 from kagent_memory.testing import FrozenClock, HashEmbedder
 from memories import opening
@@ -95,7 +94,7 @@ async def test_exactly_what_meets_every_condition_goes(options, names):
 )
 async def test_a_dry_run_names_what_is_linked_and_stays(options, linked, monkeypatch):
     """Conditions name the memories that say the same and do not meet them, and erase none."""
-    monkeypatch.setattr(forgetting, "PART", 1)
+    monkeypatch.setattr("kagent_memory.memories.forgetting.PART", 1)
     async with await opened() as memories:
         added = await memories.add(ADA, [*FACTS.values()])
         ids = dict(zip(FACTS, added, strict=True))
@@ -156,7 +155,7 @@ async def test_a_superseded_memory_is_found_by_its_conditions_too():
 )
 async def test_many_go_in_parts_and_an_interruption_is_taken_up_again(options, monkeypatch):
     """Many are forgotten in parts; after an interruption the same call forgets the rest."""
-    monkeypatch.setattr(forgetting, "PART", 7)
+    monkeypatch.setattr("kagent_memory.retention.selections.PART", 7)
     async with await opened() as memories:
         facts = [Fact(f"Fact number {n}", session_id="s", tags=("t",)) for n in range(30)]
         ids = await memories.add(ADA, facts)

@@ -1,0 +1,48 @@
+"""Choose what a call of `forget` erases, in transactions of limited size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..concurrency import batched
+from ..records import Filter, Scope
+from ..stores import Store
+from ..stores.codec import MAX_LIMIT, messages_in
+from ..stores.values import Erasure
+
+PART = 1000
+"""Memories that one transaction erases, of many chosen by what they have in common."""
+
+
+async def erasures(
+    store: Store, scope: Scope, condition: Filter, request: Erasure
+) -> Sequence[Erasure]:
+    """Return the erasures, one transaction each, of what matches a filter; an empty one selects
+    all.
+    """
+    session_id, author = condition.session_id, condition.author
+    event_ids: Sequence[str] = ()
+    if author is not None and condition == Filter(session_id=session_id, author=author):
+        # read first, so that memories of a job that ends meanwhile are included
+        event_ids = await _queued(store, scope, session_id, author)
+    ids = await store.memories.kept(scope, condition)
+    chosen = [replace(request, ids=batch) for batch in batched(ids, PART)]
+    # A whole session or scope takes its queued work along, in the transaction of the last part.
+    if condition == Filter(session_id=session_id):
+        chosen[-1:] = [replace(request, session_id=session_id, everything=session_id is None)]
+    elif event_ids:
+        chosen.append(replace(request, event_ids=event_ids))
+    return chosen
+
+
+async def _queued(store: Store, scope: Scope, session_id: str | None, author: str) -> Sequence[str]:
+    """Return the events of an author in the queue, which must not be ingested later."""
+    event_ids = {
+        message["event_id"]
+        for job in await store.queue.jobs(scope=scope, limit=MAX_LIMIT)
+        if session_id in (None, job.session_id)
+        for message in messages_in(job.payload)
+        if message.get("author") == author
+    }
+    return sorted(event_ids)
