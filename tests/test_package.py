@@ -53,13 +53,38 @@ def run_python(
     return process.stdout
 
 
-def test_importing_the_package_imports_none_of_its_modules():
-    """`import kagent_memory` loads none of its modules."""
-    code = (
-        "import kagent_memory, sys; print([name for name in sys.modules if "
-        "name.startswith('kagent_memory.')])"
-    )
-    assert run_python(code).strip() == "[]"
+OPENED = """
+from kagent_memory.settings import MemorySettings
+from kagent_memory.models import embedding, llm, reranking
+settings = MemorySettings()
+embedding.open_embedder("openai/any", settings)
+llm.open_llm("openai/any", settings)
+reranking.open_reranker("cohere/any", settings)
+"""
+COMMAND = """
+from kagent_memory.cli import main
+assert main(["migrate", "--uri", "libsql:///:memory:", "--json"]) == 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "heavy"),
+    [
+        ("import kagent_memory", "kagent_memory."),
+        (OPENED, "litellm openai httpx fastembed onnxruntime"),
+        (COMMAND, "fastapi google libsql litellm psycopg torch"),
+        ("import kagent_memory.testing", "google.adk litellm psycopg pytest"),
+        ("from kagent_memory.testing import Chat, in_memory_service", "hypothesis pytest"),
+    ],
+    ids=["the package", "models", "a command", "stand-ins", "an agent in a test"],
+)
+def test_what_is_imported_is_light(code: str, heavy: str):
+    """Code loads no module that it does not use: the package none of its own, opened models, a
+    command and the models of `testing` no driver and no framework, and what runs an agent no
+    pytest.
+    """
+    loaded = run_python(f"import sys\n{code}\nprint(*sys.modules)").split()
+    assert not [name for name in loaded if name.startswith(tuple(heavy.split()))]
 
 
 def test_forty_names_are_public_at_the_top():

@@ -213,20 +213,3 @@ def test_a_search_may_cover_other_scopes(run: Any):
     assert search("--user", "ada", "--all") == [own, shop]
     assert search("--app", "demo", "--all") == [own, team]
     assert search("--all", "--tenant", "x") == [own]
-
-
-LOADED = """
-import sys
-from kagent_memory.cli import main
-HEAVY = ("fastapi", "google", "libsql", "litellm", "psycopg", "torch")
-assert main(["migrate", "--uri", sys.argv[1], "--json"]) == 0
-print([name for name in HEAVY if name in sys.modules])
-"""
-
-
-def test_a_command_loads_what_it_uses(tmp_path: Path) -> None:
-    """A command imports nothing heavy that it has no use for."""
-    line = [sys.executable, "-c", LOADED, f"libsql:///{tmp_path}/memory.db"]
-    process = subprocess.run(line, capture_output=True, text=True, timeout=300, check=False)
-    assert (process.returncode, process.stderr) == (0, "")
-    assert process.stdout.splitlines()[-1] == "[]"

@@ -4,7 +4,6 @@ says of itself.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from itertools import product
 from typing import Any
@@ -199,33 +198,6 @@ async def test_the_gate_holds_back_for_those_who_ask_it(
     assert (await memories.recall(ADA, query)).degraded == ()
 
 
-async def test_a_search_ends_within_its_caller_s_time_whatever_hangs(store_uri: str):
-    """A search ends in its caller's time though models hang, and says what it did without."""
-
-    class Hanging(HashEmbedder):
-        async def embed(self, texts: Sequence[str], *, kind: str) -> Any:
-            await asyncio.sleep(600 if kind == "query" else 0)
-            return await super().embed(texts, kind="document")
-
-    class Asleep:
-        name = "asleep"
-
-        async def rerank(self, query: str, documents: Sequence[str]) -> Sequence[float]:
-            await asyncio.sleep(600)
-            return []
-
-    async with await opened(store_uri, embedding=Hanging(256), rerank=Asleep()) as memories:
-        await memories.add(ADA, NOTES)
-        started = asyncio.get_running_loop().time()
-        recall = await memories.recall(ADA, "Which tea for Ada and Grace?", timeout_seconds=2.0)
-        assert asyncio.get_running_loop().time() - started < 20
-        assert (recall.mode, texts(recall)[0]) == ("keyword", NOTES[0])
-        assert [trouble.split(" ")[0] for trouble in recall.degraded] == ["embedder:", "rerank:"]
-        for wrong in (0, -1.0, float("nan")):
-            with pytest.raises(InvalidInput, match="timeout_seconds"):
-                await memories.recall(ADA, "tea", timeout_seconds=wrong)
-
-
 async def test_a_vague_follow_up_is_completed_from_the_last_turns(memories: Memories):
     """A question that says too little alone is searched with what was said just before it, whatever
     characters stand there.
@@ -324,14 +296,6 @@ async def test_a_rewrite_needs_a_model():
     """The setting `rewrite` is refused without a language model."""
     with pytest.raises(ConfigurationError, match="llm="):
         await opened(rewrite=True)
-
-
-async def test_secrets_in_queries_are_masked_before_the_embedder(store_uri: str):
-    """A secret in a query never reaches the embedder."""
-    embedder = HashEmbedder()
-    async with await opened(store_uri, embedding=embedder) as memories:
-        await memories.recall(ADA, "what is AKIA" + "IOSFODNN7EXAMPLE for?")
-        assert not any("IOSFODNN7" in str(call) for call in embedder.calls)
 
 
 async def test_a_preference_comes_before_an_equal_match(memories: Memories):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 from tenacity import wait_exponential_jitter
 
@@ -101,21 +98,3 @@ def test_a_provider_s_words_about_the_account_are_told():
 def test_server_error_about_length_is_a_refusal(text: str):
     """A 500 for a text that is too long, as of llama.cpp and former Ollamas, is a refusal."""
     assert not transient(Refused(500, text))
-
-
-def test_opening_models_loads_no_heavy_module():
-    """Importing the model packages and opening models loads no heavy module."""
-    code = """
-import sys
-from kagent_memory.settings import MemorySettings
-from kagent_memory.models import embedding, llm, reranking
-settings = MemorySettings()
-embedding.open_embedder("openai/any", settings)
-llm.open_llm("openai/any", settings)
-reranking.open_reranker("cohere/any", settings)
-print([name for name in ("litellm", "openai", "httpx", "fastembed", "onnxruntime") if name in sys.modules])
-"""  # noqa: E501
-    process = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert process.stdout.strip() == "[]"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kagent_memory import Memories
-from kagent_memory.errors import ModelError
+from kagent_memory.errors import InvalidInput, ModelError
 from kagent_memory.records import Scope
 from kagent_memory.retrieval import search as search_module
 from kagent_memory.retrieval.search import MAX_FAILURES
@@ -123,3 +123,20 @@ async def test_callers_who_give_up_spare_the_next_ones(monkeypatch: pytest.Monke
         monkeypatch.setattr(search_module, "time", SimpleNamespace(monotonic=lambda: later))
         await asyncio.gather(*(memories.recall(SCOPE, f"tea or {number}") for number in range(3)))
         assert models.asked["embed"] == MAX_FAILURES + 1
+
+
+async def test_a_search_ends_within_its_callers_time_whatever_hangs():
+    """A search ends in its caller's time though models hang, and says what it did without."""
+    models = Models()
+    async with await Memories.open(
+        "libsql:///:memory:", embedding=models, rerank=models, worker=False
+    ) as memories:
+        await memories.add(SCOPE, ["Ada likes tea", "Grace likes tea and milk"])
+        models.hangs, started = True, monotonic()
+        recall = await memories.recall(SCOPE, "Which tea for Ada?", timeout_seconds=2.0)
+        assert monotonic() - started < 20
+        assert (recall.mode, recall[0].memory.content) == ("keyword", "Ada likes tea")
+        assert [trouble.split(" ")[0] for trouble in recall.degraded] == ["embedder:", "rerank:"]
+        for wrong in (0, -1.0, float("nan")):
+            with pytest.raises(InvalidInput, match="timeout_seconds"):
+                await memories.recall(SCOPE, "tea", timeout_seconds=wrong)

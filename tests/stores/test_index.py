@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kagent_memory import StoreError
 from kagent_memory.language.preferences import PREFERENCE_TERM
-from kagent_memory.records import Filter, Memory, Scope, new_id
+from kagent_memory.records import Filter, Memory, Scope
 from kagent_memory.stores import Store, open_store
 from kagent_memory.stores.index import Entry, ScopeIndex
 from kagent_memory.stores.postings import packed
@@ -24,7 +24,9 @@ from kagent_memory.stores.sql import index_cache
 from kagent_memory.stores.sql.index_reads import UNSEEN, SqlIndexReads, Stamp
 from kagent_memory.stores.values import Batch, Erasure
 from kagent_memory.testing.fixtures import (
+    NOW,
     ScopedStore,
+    a_memory,
     adding,
     changing,
     delivery,
@@ -33,7 +35,6 @@ from kagent_memory.testing.fixtures import (
     vector,
 )
 
-NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SCOPE = Scope("t", "u", "a")
 SLOW = Filter(types=("semantic",))
 
@@ -43,10 +44,6 @@ async def pair(store_uri):
     """Two stores on one database, like two processes."""
     async with await open_store(store_uri) as first, await open_store(store_uri) as second:
         yield first, second
-
-
-def memory(text: str, **values: Any) -> Memory:
-    return Memory(id=new_id(), content=text, created_at=NOW, updated_at=NOW, **values)
 
 
 async def add(store: Store, *memories: Memory) -> None:
@@ -61,9 +58,7 @@ async def test_a_prune_of_another_process_is_seen_at_once(pair):
     """A prune by another process takes effect at once, both deletions and extensions."""
     reader, writer = pair
     soon = NOW + timedelta(days=1)
-    popular, unpopular = (
-        memory(text, expires_at=soon, ttl_days=1) for text in ("kept tea", "gone tea")
-    )
+    popular, unpopular = (a_memory(text, ttl_days=1) for text in ("kept tea", "gone tea"))
     await add(writer, popular, unpopular)
     await writer.memories.count([delivery(SCOPE, popular.id, now=NOW)])
     assert await search(reader, "tea", now=soon) == set()
@@ -101,7 +96,7 @@ async def test_a_cancelled_load_leaves_no_vector_of_older_words(tmp_path, monkey
 async def test_a_slow_search_of_a_scope_holds_up_no_other(pair, monkeypatch, step):
     """A slow database search of a scope does not block other searches of it."""
     store, _ = pair
-    await add(store, memory("green tea"))
+    await add(store, a_memory("green tea"))
     await search(store, "tea")
     begun, answer, read = asyncio.Event(), asyncio.Event(), getattr(SqlIndexReads, step)
 
@@ -114,7 +109,7 @@ async def test_a_slow_search_of_a_scope_holds_up_no_other(pair, monkeypatch, ste
     monkeypatch.setattr(SqlIndexReads, step, slow)
     task = asyncio.create_task(store.memories.view(SCOPE, filter=SLOW, now=NOW))
     await begun.wait()
-    await add(store, memory("black tea"))
+    await add(store, a_memory("black tea"))
     async with asyncio.timeout(5):
         assert len(await search(store, "tea")) == 2
     answer.set()
@@ -128,7 +123,7 @@ async def test_the_cache_is_bounded_by_one_setting(monkeypatch):
     monkeypatch.setattr("kagent_memory.stores.index.SCOPE_BYTES", 2**20)
     async with await open_store("libsql:///:memory:", cache_mb=2) as store:
         for number in range(5):
-            scope, changes = Scope("t", f"user {number}", "a"), adding(memory("green tea"))
+            scope, changes = Scope("t", f"user {number}", "a"), adding(a_memory("green tea"))
             await store.apply(scope, Batch(changes=changes), now=NOW)
             await store.memories.view(scope, now=NOW)
         memories: Any = store.memories
@@ -180,13 +175,16 @@ async def test_a_new_process_reads_the_packed_index_and_what_is_new(pair, loaded
     reader, writer = pair
     await add(
         writer,
-        *(memory(f"tea number {number}", session_id="s", position=number) for number in range(60)),
+        *(
+            a_memory(f"tea number {number}", session_id="s", position=number)
+            for number in range(60)
+        ),
     )
     before = await searched_anew(writer, "tea", "7")
     loaded.clear()
     assert await searched_anew(reader, "tea", "7") == before
     assert loaded["memories"] == 0
-    late = memory("tea number 7 again", session_id="s")
+    late = a_memory("tea number 7 again", session_id="s")
     await add(writer, late)
     assert late.id in (await searched_anew(reader, "tea", "7"))[0]
     assert loaded["memories"] == 1
@@ -206,8 +204,8 @@ async def test_no_packed_index_outlives_what_is_erased(pair, loaded, way):
     """Erasing deletes the packed index, and one packed before the erasure is not stored."""
     reader, writer = pair
     soon = NOW + timedelta(days=1)
-    quokka = memory("Quokka tea", author="Quokka", expires_at=soon, ttl_days=1)
-    await add(writer, quokka, memory("black tea"))
+    quokka = a_memory("Quokka tea", author="Quokka", ttl_days=1)
+    await add(writer, quokka, a_memory("black tea"))
     await searched_anew(writer, "tea")
     assert "Quokka" in ScopeIndex.unpacked(await kept_index(reader)).authors
     await search(reader, "tea")
@@ -221,7 +219,7 @@ async def test_no_packed_index_outlives_what_is_erased(pair, loaded, way):
             await writer.memories.prune(now=soon, popular_after=1)
         case _:
             await writer.forget_tenant(SCOPE.tenant, limit=100, now=NOW)
-            await add(writer, memory("green tea"))
+            await add(writer, a_memory("green tea"))
     assert not await kept_index(reader)
     await reader.memories.keep_index(SCOPE, stamp._replace(version=10**6), on_its_way)
     assert not await kept_index(reader)
@@ -241,11 +239,11 @@ async def test_closing_packs_what_is_new(tmp_path, loaded, monkeypatch):
     monkeypatch.setattr(index_cache, "PACKED_SHARE", 1)
     uri = f"libsql:///{tmp_path}/memory.db"
     async with await open_store(uri) as store:
-        await add(store, *(memory(f"tea number {number}") for number in range(20)))
+        await add(store, *(a_memory(f"tea number {number}") for number in range(20)))
         await search(store, "tea")
         await stored(store)
         before = await kept_index(store)
-        await add(store, *(memory(f"mocha number {number}") for number in range(9)))
+        await add(store, *(a_memory(f"mocha number {number}") for number in range(9)))
         await search(store, "mocha")
         assert await kept_index(store) == before
     async with await open_store(uri) as store:
@@ -257,10 +255,10 @@ async def test_closing_packs_what_is_new(tmp_path, loaded, monkeypatch):
 async def test_the_newest_packed_index_stays(pair, loaded):
     """An older packed index never replaces a newer one."""
     reader, writer = pair
-    await add(writer, memory("green tea"))
+    await add(writer, a_memory("green tea"))
     await search(reader, "tea")
     old = packed_index(reader)
-    await add(writer, memory("black tea"))
+    await add(writer, a_memory("black tea"))
     await searched_anew(writer, "tea")
     newest = await kept_index(reader)
     await reader.memories.keep_index(SCOPE, *old)
@@ -279,7 +277,7 @@ async def test_an_index_that_is_not_packed_stops_no_search(
         raise StoreError("memory unavailable: read only")
 
     reader, writer = pair
-    some = [memory(f"tea number {number}") for number in range(12)]
+    some = [a_memory(f"tea number {number}") for number in range(12)]
     with monkeypatch.context() as patch:
         if failure == "too large":
             patch.setattr(index_cache, "MAX_PACKED_BYTES", 0)
@@ -288,7 +286,7 @@ async def test_an_index_that_is_not_packed_stops_no_search(
         await add(reader, *some)
         assert len((await searched_anew(reader, "tea"))[0]) == 9
     assert ("read only" in caplog.text) == (failure != "too large")
-    await add(reader, memory("late"))
+    await add(reader, a_memory("late"))
     await search(reader, "late")
     await stored(reader)
     loaded.clear()
@@ -302,7 +300,7 @@ async def test_an_index_that_is_not_packed_stops_no_search(
 async def test_an_index_of_another_format_is_packed_anew(pair, loaded, monkeypatch, name, other):
     """A packed index of another format or with a wrong checksum is replaced, not read."""
     reader, writer = pair
-    await add(reader, *(memory(f"tea number {number}") for number in range(9)))
+    await add(reader, *(a_memory(f"tea number {number}") for number in range(9)))
     before = await searched_anew(reader, "tea")
     monkeypatch.setattr(f"kagent_memory.stores.index.{name}", other)
     loaded.clear()

@@ -21,9 +21,8 @@ from kagent_memory.stores import open_store, sql
 from kagent_memory.stores.libsql import database
 from kagent_memory.stores.libsql.connection import connect, migrate
 from kagent_memory.stores.sql import Migration, migrations
-from kagent_memory.stores.values import Batch, Erasure
 from kagent_memory.testing import HashEmbedder
-from kagent_memory.testing.fixtures import DAY, NOW, a_job, a_memory, adding
+from kagent_memory.testing.fixtures import DAY, NOW, ScopedStore
 
 SCOPE = Scope("acme", "ann", "notes")
 CANARY = "xylophone quokka marmalade"
@@ -35,9 +34,9 @@ def path(tmp_path):
 
 
 @pytest.fixture
-async def store(path):
-    async with await open_store(f"libsql:///{path}") as opened:
-        yield opened
+async def home(path):
+    async with await open_store(f"libsql:///{path}") as store:
+        yield ScopedStore(store, SCOPE)
 
 
 @pytest.fixture
@@ -47,17 +46,6 @@ def connection(path):
         opened.rows("PRAGMA journal_mode=WAL")
         opened.rows("CREATE TABLE note (id TEXT PRIMARY KEY, body TEXT)")
         yield opened
-
-
-async def keep(store, *texts, **values):
-    memories = [a_memory(text, **values) for text in texts]
-    await store.apply(SCOPE, Batch(changes=adding(*memories, explicit=True)), now=NOW)
-    return [memory.id for memory in memories]
-
-
-async def contents(store):
-    page = await store.memories.list(SCOPE, order="oldest", limit=1000, now=NOW)
-    return [memory.content for memory in page.memories]
 
 
 def bytes_on_disk(path):
@@ -102,25 +90,8 @@ async def test_each_store_in_memory_is_its_own():
         await open_store("libsql:///:memory:") as first,
         await open_store("libsql:///:memory:") as two,
     ):
-        await keep(first, "tea")
-        assert await contents(two) == []
-
-
-@pytest.mark.parametrize(
-    ("uri", "advice"),
-    [
-        ("libsql:///", "names no file"),
-        ("libsql:///memory.db?mode=ro", "names no file"),
-        ("libsql:///{}", "not a directory"),
-        ("libsql:///{}/none/memory.db", "directory that exists"),
-        ("libsql:///{}/letter.txt", "not an SQLite database"),
-    ],
-)
-async def test_a_uri_that_is_no_database_says_what_to_do(tmp_path, uri, advice):
-    """An invalid URI raises a ConfigurationError that says what to do."""
-    (tmp_path / "letter.txt").write_text("This is a letter. " * 500)
-    with pytest.raises(ConfigurationError, match=advice):
-        await open_store(uri.format(tmp_path))
+        await ScopedStore(first, SCOPE).write("tea")
+        assert await ScopedStore(two, SCOPE).contents() == []
 
 
 OPEN_READ_ONLY = """
@@ -239,18 +210,18 @@ def test_processes_that_open_a_new_file_at_once_succeed(path):
 # -- other writers, cancellation, threads -------------------------------------------------------
 
 
-async def test_a_write_waits_for_another_process_while_reads_go_on(store, connection, monkeypatch):
+async def test_a_write_waits_for_another_process_while_reads_go_on(home, connection, monkeypatch):
     """A write waits for another process's transaction, and reads do not."""
     monkeypatch.setattr(database, "PATIENCE_SECONDS", 60.0)
     with connection.transaction(write=True):
-        writing = asyncio.create_task(keep(store, "tea"))
+        writing = asyncio.create_task(home.write("tea"))
         async with asyncio.timeout(4):  # a driver of its own accord would wait for five
             for _ in range(20):
-                assert await contents(store) == []
+                assert await home.contents() == []
                 await asyncio.sleep(0.01)
         assert not writing.done()
     await writing
-    assert await contents(store) == ["tea"]
+    assert await home.contents() == ["tea"]
 
 
 async def test_a_search_waits_for_no_writer(path, connection):
@@ -265,13 +236,13 @@ async def test_a_search_waits_for_no_writer(path, connection):
         assert (len(recall), recall.mode) == (1, "hybrid")
 
 
-async def test_patience_with_another_writer_ends_in_a_store_error(store, connection, monkeypatch):
+async def test_patience_with_another_writer_ends_in_a_store_error(home, connection, monkeypatch):
     """A write waits at most five seconds for another process."""
     assert database.PATIENCE_SECONDS <= 5
     monkeypatch.setattr(database, "PATIENCE_SECONDS", 0.2)
     with connection.transaction(write=True), pytest.raises(StoreError, match="locked"):
-        await keep(store, "tea")
-    assert await contents(store) == []
+        await home.write("tea")
+    assert await home.contents() == []
 
 
 class Held:
@@ -373,32 +344,31 @@ async def test_an_old_sqlite_is_refused_at_open_and_no_file_is_made(path, monkey
 # -- forgetting to the byte ---------------------------------------------------------------------
 
 
-async def keep_canary(store):
-    await keep(store, *(f"filler {number} " + "x" * 500 for number in range(40)))
-    (memory_id,) = await keep(
-        store, CANARY, session_id="s", event_ids=("e1",), metadata={"note": CANARY}
+async def keep_canary(home):
+    await home.write(*(f"filler {number} " + "x" * 500 for number in range(40)))
+    [memory] = await home.write(
+        CANARY, session_id="s", event_ids=("e1",), metadata={"note": CANARY}
     )
-    payload = {"messages": [{"event_id": "e1", "text": CANARY}]}
-    await store.enqueue([a_job(SCOPE, payload=payload)])
-    return memory_id
+    await home.enqueue(payload={"messages": [{"event_id": "e1", "text": CANARY}]})
+    return memory.id
 
 
-async def test_forgotten_text_is_gone_from_the_file_and_its_log(store, path):
+async def test_forgotten_text_is_gone_from_the_file_and_its_log(home, path):
     """Forgetting erases every byte of a text from the file and its log."""
-    memory_id = await keep_canary(store)
+    memory_id = await keep_canary(home)
     assert CANARY.encode() in bytes_on_disk(path)
-    assert CANARY in await contents(store)
-    assert await store.forget(SCOPE, Erasure(ids=[memory_id], now=NOW)) == (memory_id,)
+    assert CANARY in await home.contents()
+    assert await home.forget(memory_id) == (memory_id,)
     content = bytes_on_disk(path)
     assert all(word.encode() not in content for word in CANARY.split())
     assert b"filler 39" in content
 
 
-async def test_a_cancelled_caller_leaves_no_forgotten_text(store, path):
+async def test_a_cancelled_caller_leaves_no_forgotten_text(home, path):
     """If the caller of an erasure is cancelled, the log is emptied after the next write."""
-    memory_id, blocker = await keep_canary(store), Held()
-    forgetting = asyncio.create_task(store.forget(SCOPE, Erasure(ids=[memory_id], now=NOW)))
-    behind = asyncio.create_task(store.memories.database.run(blocker, None, write=False))
+    memory_id, blocker = await keep_canary(home), Held()
+    forgetting = asyncio.create_task(home.forget(memory_id))
+    behind = asyncio.create_task(home.store.memories.database.run(blocker, None, write=False))
     await asyncio.sleep(0)
     blocker.entered.wait(60)  # it is erased, and the loop has not heard of it
     forgetting.cancel()
@@ -406,26 +376,26 @@ async def test_a_cancelled_caller_leaves_no_forgotten_text(store, path):
     await asyncio.wait([forgetting, behind])
     assert forgetting.cancelled()
     assert CANARY.split()[0].encode() in bytes_on_disk(path)
-    await keep(store, "tea")
+    await home.write("tea")
     assert CANARY.split()[0].encode() not in bytes_on_disk(path)
 
 
-async def test_pruned_text_is_gone_from_the_file_and_its_log(store, path):
+async def test_pruned_text_is_gone_from_the_file_and_its_log(home, path):
     """A prune leaves none of the bytes of a text on the disk."""
-    await keep(store, CANARY, ttl_days=1)
-    assert (await store.memories.prune(now=NOW + 2 * DAY, popular_after=10)).deleted == 1
+    await home.write(CANARY, ttl_days=1)
+    assert (await home.store.memories.prune(now=NOW + 2 * DAY, popular_after=10)).deleted == 1
     assert CANARY.split()[0].encode() not in bytes_on_disk(path)
 
 
 async def test_a_log_in_use_is_emptied_after_the_next_write(
-    store, connection, path, monkeypatch, caplog
+    home, connection, path, monkeypatch, caplog
 ):
     """A log in use by a reader of another process is emptied after the next write."""
     monkeypatch.setattr(database, "ERASE_PATIENCE_SECONDS", 0.05)
-    memory_id = await keep_canary(store)
+    memory_id = await keep_canary(home)
     with connection.transaction(write=False):
         connection.rows("SELECT count(*) FROM memory")
-        await store.forget(SCOPE, Erasure(ids=[memory_id], now=NOW))
+        await home.forget(memory_id)
         assert "emptied of forgotten text later" in caplog.text
-    await keep(store, "tea")
+    await home.write("tea")
     assert CANARY.split()[0].encode() not in bytes_on_disk(path)

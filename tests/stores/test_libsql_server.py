@@ -328,10 +328,11 @@ def test_what_a_uri_names(uri, server):
         ("libsql://db.example?authtoken=pass77", "Unknown query parameter 'authtoken'"),
         ("libsql:///memory.db?authToken=pass77", "Unknown query parameter 'authToken'"),
         ("libsql://memory.db?authToken=pass77", "one more slash: libsql:///memory.db"),
+        ("libsql:///", "names no file"),
     ],
 )
-async def test_a_uri_that_names_no_server_says_what_to_write(uri, message):
-    """An invalid server URI raises an error that shows the correct form and no secret."""
+async def test_a_uri_that_names_no_database_says_what_to_write(uri, message):
+    """An invalid URI raises an error that shows the correct form and no secret."""
     with pytest.raises(KagentMemoryError, match=message) as error:
         await Memories.open(uri, llm=False)
     assert isinstance(error.value, ConfigurationError)

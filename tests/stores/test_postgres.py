@@ -13,7 +13,7 @@ from pgvector.psycopg import register_vector
 from relay import execute
 
 from kagent_memory import Memories
-from kagent_memory.errors import ConfigurationError, StoreError
+from kagent_memory.errors import ConfigurationError
 from kagent_memory.records import Scope, new_id
 from kagent_memory.stores import open_store
 from kagent_memory.stores.postgres.connection import PostgresSession, Target, Traits
@@ -169,22 +169,17 @@ async def test_counting_and_dropping_do_not_stop_forgetting(postgres_uri):
 
 
 @pytest.mark.parametrize(
-    ("change", "kind", "says"),
+    ("change", "says"),
     [
-        (
-            lambda uri: uri.replace("kagent_memory_test", "nowhere"),
-            ConfigurationError,
-            "database in the URI",
-        ),
-        (lambda uri: uri.replace("postgres:@", "nobody:@"), ConfigurationError, "check host, user"),
-        (lambda uri: uri + "&nonsense=1", ConfigurationError, "Invalid PostgreSQL URI"),
-        (lambda uri: "postgresql://postgres@127.0.0.1:9/x", StoreError, "memory unavailable"),
-        (lambda uri: "pgserver:///", ConfigurationError, "Write pgserver:///relative/dir"),
+        (lambda uri: uri.replace("kagent_memory_test", "nowhere"), "database in the URI"),
+        (lambda uri: uri.replace("postgres:@", "nobody:@"), "check host, user"),
+        (lambda uri: uri + "&nonsense=1", "Invalid PostgreSQL URI"),
+        (lambda uri: "pgserver:///", "Write pgserver:///relative/dir"),
     ],
 )
-async def test_each_failed_connection_says_what_to_do(postgres_uri, change, kind, says):
+async def test_each_failed_connection_says_what_to_do(postgres_uri, change, says):
     """Each way not to get in is one error that says what to do."""
-    with pytest.raises(kind, match=says):
+    with pytest.raises(ConfigurationError, match=says):
         await open_store(change(postgres_uri))
 
 

@@ -13,7 +13,6 @@ from contextlib import suppress
 from threading import Thread
 from typing import Any
 
-import numpy as np
 import psycopg
 import pytest
 import pytest_asyncio
@@ -27,7 +26,7 @@ from kagent_memory.stores import Store, open_store
 from kagent_memory.stores.sql import queries
 from kagent_memory.stores.sql.session import Transaction
 from kagent_memory.stores.values import Batch
-from kagent_memory.testing.fixtures import NOW, a_job, a_memory, adding
+from kagent_memory.testing.fixtures import NOW, ScopedStore, a_job, a_memory, adding
 
 SCOPE = Scope("t", "ada", "app")
 
@@ -44,16 +43,15 @@ def texts(count: int) -> list[str]:
     return [f"Entry {number}: {FILLER}"[:16_000] for number in range(count)]
 
 
-async def nearest(store: Store, row: np.ndarray, space: int = 1) -> list[list[tuple[str, float]]]:
-    view = await store.memories.view(SCOPE, now=NOW)
-    return await view.nearest(space, [row], limit=5)
+async def nearest(store: Store) -> list[tuple[str, float]]:
+    return await ScopedStore(store, SCOPE).nearest(1, 1, 1, 1)
 
 
 # -- a network that swallows
 # ---------------------------------------------------------------------------
 
 VERBS: dict[str, Callable[[Store], Awaitable[object]]] = {
-    "nearest": lambda store: nearest(store, np.ones(3, np.float32)),
+    "nearest": nearest,
     "large apply": lambda store: store.apply(SCOPE, batch_of(*texts(300)), now=NOW),
     "claim": lambda store: store.queue.claim("me", now=NOW, lease_seconds=5),
 }
@@ -67,7 +65,7 @@ async def relayed(postgres_uri: str) -> AsyncIterator[tuple[Relay, Store]]:
         await store.apply(SCOPE, batch_of("zebra one", "zebra two"), now=NOW)
     with Relay(postgres_uri) as relay:
         async with await open_store(relay.uri, statement_timeout_seconds=1, pool_size=4) as store:
-            await nearest(store, np.ones(3, np.float32))
+            await nearest(store)
             yield relay, store
 
 
