@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Protocol
 
+from ..concurrency import LONG, run_in_thread
 from ..errors import ConfigurationError
 from ..language.tokenizer import EDGES, is_question, query_terms, tokens
 from ..models.calls import has_async
@@ -125,7 +126,7 @@ class PassthroughSummary:
 
     async def facts(self, transcript: Transcript) -> Sequence[Fact]:
         """Return a fact for each message with text, without compaction summaries."""
-        return [
+        facts = (
             Fact(
                 text=message.text,
                 type=self.type,
@@ -136,7 +137,8 @@ class PassthroughSummary:
                 verbatim=True,
             )
             for message, event_ids in _kept(transcript)
-        ]
+        )
+        return await run_in_thread(LONG, list, facts)
 
 
 def _kept(transcript: Transcript) -> Iterator[tuple[Message, tuple[str, ...]]]:

@@ -93,7 +93,7 @@ async def audit_scope(
 ) -> Audit:
     """Audit one scope, holding all its memories in memory."""
     wholes = [whole async for part in memories.wholes(scope) for whole in part]
-    found = await run_in_thread(LONG + 1, Contents(memories, wholes).find, defects)
+    found = await run_in_thread(LONG + 1, lambda: Contents(memories, wholes).find(defects))
     findings = tuple(
         Finding(defect=defect, scope=scope, memory_ids=ids, detail=detail)
         for defect, cases in found.items()

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..concurrency import batched
+from ..concurrency import batched, run_in_thread
 from ..errors import ConfigurationError, ModelError, ModelUnavailable, UnusableAnswer
 from ..language.tokenizer import estimated_tokens
 from ..records import scaled
@@ -28,6 +28,7 @@ ADVICE = (
 PROBE = "kagent_memory: the quick brown fox remembers."
 MIN_HALVED_TOKENS = 64
 """A refused text with fewer estimated tokens is not split: no embedder has so low a limit."""
+ROW_WEIGHT = 30  # the size of a vector, in characters that take as long to read
 TINY = 1e-30  # stands in for the length of a zero vector
 WORD_BREAK_CHARS = 100  # the longest way from the middle of a text to where it is split
 
@@ -104,10 +105,11 @@ class CheckedEmbedder(CheckedModel):
             parts.append(part)
         if len({part.shape[1] for part in parts}) > 1:
             raise UnusableAnswer(f"{self.name} returned vectors of different widths; {ADVICE}.")
-        return self._fit(np.concatenate(parts))
+        return await run_in_thread(ROW_WEIGHT * len(texts), self._fit, parts)
 
-    def _fit(self, rows: npt.NDArray[np.float64]) -> Matrix:
-        """Truncate longer vectors to the dimensions of the settings and normalise them."""
+    def _fit(self, parts: Sequence[npt.NDArray[np.float64]]) -> Matrix:
+        """Join the parts, truncate vectors to the dimensions of the settings and normalise them."""
+        rows = np.concatenate(parts)
         width = rows.shape[1]
         dimensions = self.settings.dimensions or width
         if width < dimensions:
