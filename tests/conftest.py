@@ -346,6 +346,12 @@ def citus_uri(citus_server: str) -> Iterator[str]:
         connection.execute(_EMPTY)
 
 
+@pytest.fixture
+def file_uri(tmp_path: Path) -> str:
+    """The URI of an empty store in a file: for what is decided above the stores."""
+    return f"libsql:///{tmp_path}/memory.db"
+
+
 @pytest.fixture(params=["libsql", "postgres", *(["citus"] if CITUS else [])])
 def store_uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URI of an empty store, on each database in turn."""

@@ -4,7 +4,6 @@ what to do.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
+from ingestion.ground import Embedding
 
 from kagent_memory import doctor
 from kagent_memory.doctor import Diagnosis
@@ -97,13 +97,10 @@ async def test_what_cannot_be_opened_is_told(tmp_path: Path, name: str) -> None:
 
 async def test_an_embedder_that_is_away_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """An embedder whose provider does not answer is a bad finding, with what to do."""
-
-    class Away(HashEmbedder):
-        async def embed(self, *_: Any, **__: Any) -> Any:
-            await asyncio.sleep(3600)
-
+    embedder = Embedding()
+    embedder.gate.clear()
     monkeypatch.setattr(diagnosis, "PROBE_SECONDS", 0.2)
-    parts = by_part(await doctor.examine("libsql:///:memory:", embedding=Away(8), llm=False))
+    parts = by_part(await doctor.examine("libsql:///:memory:", embedding=embedder, llm=False))
     assert parts["embedder"].state == "bad"
     assert parts["embedder"].advice
 

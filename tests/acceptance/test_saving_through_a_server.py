@@ -6,7 +6,6 @@ import asyncio
 import re
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,11 +25,6 @@ from kagent_memory.testing import ScriptedLlm
 OFFERED = Access(models=frozenset({"scripted"}))
 
 
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return f"libsql:///{tmp_path}/memory.db"
-
-
 def facts(prompt: str) -> dict[str, Any]:
     names = re.findall(r"My parrot is called (\w+)", prompt)
     return {
@@ -41,13 +35,13 @@ def facts(prompt: str) -> dict[str, Any]:
 
 
 async def test_sessions_wait_for_a_worker_that_can_and_nothing_is_lost(
-    uri: str, monkeypatch: pytest.MonkeyPatch
+    file_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sessions that a server cannot process without the model wait, and a later worker processes
     them all.
     """
     monkeypatch.setattr("kagent_memory.memories.maintenance.CLOSE_SECONDS", 0.05)
-    with served(partial(Memories.open, uri), OFFERED) as address:
+    with served(partial(Memories.open, file_uri), OFFERED) as address:
         async with KagentMemoryService(address) as service:
             agent = enable_memory(assistant(scripted()), auto_save=AutoSave(every_turns=1))
             chat = Chat(agent, service)
@@ -66,7 +60,7 @@ async def test_sessions_wait_for_a_worker_that_can_and_nothing_is_lost(
             assert await contents(service) == []
     later = utc_now() + timedelta(hours=1)
     async with await Memories.open(
-        uri,
+        file_uri,
         worker=False,
         resolve_llm=lambda name: ScriptedLlm(facts, name=name),
         clock=lambda: later,

@@ -14,10 +14,6 @@ from server.ground import served
 from kagent_memory import KagentMemoryService, Memories
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("filterwarnings", "ignore:.*EXPERIMENTAL.*:UserWarning")  # of old ADKs
-
-
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
     return f"libsql:///{tmp_path}/memory.db"

@@ -3,9 +3,9 @@ import random
 from datetime import UTC, datetime
 
 import pytest
+from adk.scripted import user_message
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions, EventCompaction
-from google.genai import types
 
 from kagent_memory.adk.converter import messages
 from kagent_memory.ingestion.summaries import CompactionAwareSummary
@@ -93,7 +93,7 @@ async def test_turns_outside_of_ranges_are_not_covered():
 
 
 def event(text, at, compaction=None):
-    content = types.Content(role="user", parts=[types.Part(text=text)])
+    content = user_message(text)
     actions = EventActions()
     if compaction:
         start, end = compaction

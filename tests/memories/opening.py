@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
-import psycopg
+import relay
 
 from kagent_memory import Change, Fact, Filter, Memories, Memory, Scope
 from kagent_memory.remote import RemoteMemories
@@ -95,11 +95,8 @@ async def through_a_server(memories: Memories, token: str = "", **options: Any) 
 
 def execute(uri: str, *statements: str) -> Any:
     """Run statements as somebody with the database's password; return the rows of the last."""
-    connection: Any = (
-        sqlite3.connect(uri.removeprefix("libsql:///"))
-        if uri.startswith("libsql")
-        else psycopg.connect(uri.partition("&rls")[0], options="-c search_path=kagent_memory")
-    )
-    with closing(connection), connection:
+    if not uri.startswith("libsql"):
+        return relay.execute(uri.partition("&rls")[0], *statements)
+    with closing(sqlite3.connect(uri.removeprefix("libsql:///"))) as connection, connection:
         cursors = [connection.execute(statement) for statement in statements]
-        return cursors[-1].fetchall() if cursors[-1].description else None
+        return cursors[-1].fetchall()

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from adk.scripted import text_of
+from adk.scripted import text_of, user_message
 from google.adk.events import Event
 from google.adk.sessions import InMemorySessionService
-from google.genai import types
 
 from kagent_memory import (
     Change,
@@ -207,10 +206,8 @@ async def test_a_deleted_session_of_adk_takes_its_memories_along(tmp_path: Path)
             (other, "The spare key is with Grace"),
             (deleted, f"{CANARY} is the password"),
         ):
-            content = types.Content(role="user", parts=[types.Part(text=text)])
-            await sessions.append_event(
-                session, Event(author="user", content=content, invocation_id="i")
-            )
+            said = Event(author="user", content=user_message(text), invocation_id="i")
+            await sessions.append_event(session, said)
             await service.add_session_to_memory(session)
         assert await service.drain()
         where: dict[str, Any] = {"app_name": "demo", "user_id": "ada"}

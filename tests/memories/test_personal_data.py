@@ -23,21 +23,15 @@ SAID = [
 ]
 
 
-@pytest.fixture
-def store_uri(tmp_path: Path) -> str:
-    """One database: what is tested here is decided above the stores."""
-    return f"libsql:///{tmp_path}/memory.db"
-
-
 def bytes_left(folder: Path) -> list[Path]:
     """Return the files of a folder that hold the address."""
     return [file for file in folder.iterdir() if b"ada.canary" in file.read_bytes()]
 
 
-async def test_masked_before_anything_else_sees_it(store_uri: str, tmp_path: Path) -> None:
+async def test_masked_before_anything_else_sees_it(file_uri: str, tmp_path: Path) -> None:
     """With `pii="mask"` no model, embedder or file sees an address, whatever brought it."""
     llm, embedder = ScriptedLlm(lambda prompt: {"facts": []}), HashEmbedder(64)
-    async with await Memories.open(store_uri, embedding=embedder, llm=llm, pii="mask") as memories:
+    async with await Memories.open(file_uri, embedding=embedder, llm=llm, pii="mask") as memories:
         fact = Fact(
             f"Mail {MAIL}", topics=(MAIL,), tags=(MAIL,), subject=MAIL, metadata={"to": [MAIL]}
         )
@@ -64,10 +58,10 @@ async def test_masked_before_anything_else_sees_it(store_uri: str, tmp_path: Pat
 
 @pytest.mark.parametrize("policy", ["drop", "refuse"])
 async def test_a_message_that_holds_it_is_not_saved_and_the_others_are(
-    store_uri: str, policy: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    file_uri: str, policy: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A message that holds some is left out of its session; `refuse` warns of it."""
-    async with await opened(store_uri, worker=True, pii=policy) as memories:
+    async with await opened(file_uri, worker=True, pii=policy) as memories:
         with caplog.at_level(logging.WARNING):
             await memories.remember(SCOPE, SAID, "s1", ended=True)
         assert await memories.drain(timeout=60)
@@ -79,9 +73,9 @@ async def test_a_message_that_holds_it_is_not_saved_and_the_others_are(
     assert not bytes_left(tmp_path)
 
 
-async def test_dropped_items_leave_their_place(store_uri: str) -> None:
+async def test_dropped_items_leave_their_place(file_uri: str) -> None:
     """Dropped items leave their place and the others are stored."""
-    async with await opened(store_uri, pii="drop") as memories:
+    async with await opened(file_uri, pii="drop") as memories:
         first, dropped, last = await memories.add(SCOPE, ["one", f"two {CARD}", "three"])
         assert dropped == DROPPED
         assert [(await memories.get(SCOPE, id)).content for id in (first, last)] == ["one", "three"]
@@ -98,9 +92,9 @@ async def test_dropped_items_leave_their_place(store_uri: str) -> None:
             await memories.edit(SCOPE, first, content=MAIL)
 
 
-async def test_refused_whole_and_nothing_is_written(store_uri: str) -> None:
+async def test_refused_whole_and_nothing_is_written(file_uri: str) -> None:
     """With `pii="refuse"` an item that holds some refuses the whole call, without quoting it."""
-    async with await opened(store_uri, pii={"mode": "refuse", "kinds": "email,card"}) as memories:
+    async with await opened(file_uri, pii={"mode": "refuse", "kinds": "email,card"}) as memories:
         for item in (
             MAIL,
             f"card {CARD}",

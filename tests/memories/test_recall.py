@@ -9,6 +9,7 @@ from itertools import product
 from typing import Any
 
 import pytest
+from models.given import Given
 
 from kagent_memory.errors import ConfigurationError, InvalidInput
 from kagent_memory.memories import Memories
@@ -30,8 +31,8 @@ def texts(recall: Recall) -> list[str]:
 
 
 @pytest.fixture
-async def memories(store_uri: str) -> AsyncIterator[Memories]:
-    async with await opened(store_uri, embedding=HashEmbedder(256)) as memories:
+async def memories(file_uri: str) -> AsyncIterator[Memories]:
+    async with await opened(file_uri, embedding=HashEmbedder(256)) as memories:
         await memories.add(ADA, NOTES)
         yield memories
 
@@ -45,12 +46,6 @@ async def is_gated(memories: Memories, query: str) -> bool:
     """Return True if the gate holds a query back."""
     recall = await memories.recall(ADA, query, gate=True)
     return recall.degraded == ("gated",)
-
-
-@pytest.fixture
-def store_uri(tmp_path) -> str:
-    """One database: what is tested here is decided above the stores."""
-    return f"libsql:///{tmp_path}/memory.db"
 
 
 async def test_both_legs_answer_and_the_hits_say_why(memories: Memories):
@@ -252,32 +247,25 @@ class Backwards:
         return [float(number) for number, _ in enumerate(documents)]
 
 
-class Broken:
-    name = "broken"
-
-    async def rerank(self, query: str, documents: Sequence[str]) -> Sequence[float]:
-        raise ConnectionError("no reranker")
-
-
-async def test_a_reranker_orders_anew_and_its_failure_leaves_the_order(store_uri: str):
+async def test_a_reranker_orders_anew_and_its_failure_leaves_the_order(file_uri: str):
     """A reranker decides the order of hits; if it fails, theirs stays and the answer tells."""
-    async with await opened(store_uri) as plain:
+    async with await opened(file_uri) as plain:
         await plain.add(ADA, ["Tea is hot.", "Tea is green and hot.", "Iced tea is not hot tea."])
         order = texts(await plain.recall(ADA, "hot tea"))
-    async with await opened(store_uri, rerank=Backwards()) as turned:
+    async with await opened(file_uri, rerank=Backwards()) as turned:
         assert texts(await turned.recall(ADA, "hot tea")) == order[::-1]
-    async with await opened(store_uri, rerank=Broken()) as broken:
+    async with await opened(file_uri, rerank=Given(ConnectionError("no reranker"))) as broken:
         recall = await broken.recall(ADA, "hot tea")
         assert texts(recall) == order
         assert recall.degraded[0].startswith("rerank:")
 
 
 @pytest.mark.parametrize("rerank", [None, Backwards()])
-async def test_what_an_explanation_names_adds_up_to_the_score(store_uri: str, rerank: Any):
+async def test_what_an_explanation_names_adds_up_to_the_score(file_uri: str, rerank: Any):
     """The parts that an explanation names add up to the score; explaining changes and counts
     nothing.
     """
-    async with await opened(store_uri, embedding=HashEmbedder(256), rerank=rerank) as memories:
+    async with await opened(file_uri, embedding=HashEmbedder(256), rerank=rerank) as memories:
         await memories.add(
             ADA,
             ["Ada's tea is green", "Grace's tea is black and hot", "Tea is sold on Mill Lane"],

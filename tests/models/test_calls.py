@@ -71,14 +71,15 @@ def test_what_a_failure_may_quote_is_not_told(status: int | None):
     assert status is None or message.endswith(f": HTTP {status}")
 
 
-def test_a_provider_s_words_about_the_account_are_told():
-    """A provider's message about the account is shown as one short line without secrets; a
-    missing key is named without quoting anything.
+@pytest.mark.parametrize("status", [401, 404])
+def test_a_provider_s_words_about_the_account_are_told(status: int):
+    """A provider's message about the account or a wrong address is shown as one short line without
+    secrets; a missing key is named without quoting anything.
     """
     words = (
         "Incorrect API key:\nsk-proj-" + "a1B2" * 12 + " at https://u:pass@host/v1 " + "x" * 5000
     )
-    message = str(failure(Refused(401, words), "any"))
+    message = str(failure(Refused(status, words), "any"))
     assert "a1B2" not in message
     assert ":pass@" not in message
     assert message.startswith("any failed (Refused): Incorrect API key: ")

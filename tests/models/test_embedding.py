@@ -182,13 +182,6 @@ async def test_an_odd_answer_or_refusal_quotes_nothing(provider: Loopback, step:
     assert not any(secret in str(caught.value) for secret in ("garden", "not-a-key", KEY))
 
 
-async def test_a_refusal_of_the_address_is_told(provider: Loopback):
-    """The error repeats a server's message about a wrong address."""
-    provider.plan({"status": 404})
-    with pytest.raises(ModelError, match="planned"):
-        await opened().embed(["tea"], kind="document")
-
-
 async def test_batches_of_different_widths_are_a_model_error(provider: Loopback):
     """The vectors of one call must have one width, also across several requests."""
     provider.plan(rows_of([1.0, 2.0]), rows_of([1.0, 2.0, 3.0]))

@@ -6,22 +6,23 @@ import httpx
 import pytest
 
 from kagent_memory.memories import Memories
+from kagent_memory.testing import FrozenClock
 
-from .ground import Clock, client_of
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
+from .ground import START, client_of
 
 
 @pytest.fixture
-async def memories(clock: Clock) -> AsyncIterator[Memories]:
+def clock() -> FrozenClock:
+    return FrozenClock(START)
+
+
+@pytest.fixture
+async def memories(clock: FrozenClock) -> AsyncIterator[Memories]:
     async with await Memories.open("libsql:///:memory:", clock=clock, worker=False) as opened:
         yield opened
 
 
 @pytest.fixture
-async def client(memories: Memories, clock: Clock) -> AsyncIterator[httpx.AsyncClient]:
+async def client(memories: Memories, clock: FrozenClock) -> AsyncIterator[httpx.AsyncClient]:
     async with client_of(memories, clock) as client:
         yield client

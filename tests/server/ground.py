@@ -1,6 +1,4 @@
-"""Shared fixtures of server tests: a settable clock, memories in a real database, a client, a live
-server.
-"""
+"""Shared fixtures of server tests: memories in a real database, a client, a live server."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -27,19 +25,6 @@ from kagent_memory.server.tokens import create_token
 from kagent_memory.testing.fixtures import a_job
 
 START = datetime(2026, 3, 1, 12, 0, 0, 123450, tzinfo=UTC)
-
-
-class Clock:
-    """A clock that the test sets."""
-
-    def __init__(self) -> None:
-        self.now = START
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def forward(self, **parts: float) -> None:
-        self.now += timedelta(**parts)
 
 
 def client_of(
@@ -125,6 +110,11 @@ def served(
             loop.call_soon_threadsafe(task.cancel)
             thread.join(120)
             assert not thread.is_alive(), "the server did not stop"
+
+
+async def in_memory() -> Memories:
+    """Open memories of their own, without a worker."""
+    return await Memories.open("libsql:///:memory:", worker=False)
 
 
 def let_in(server: str, uri: str, may: bool) -> None:

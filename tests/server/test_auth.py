@@ -13,9 +13,10 @@ from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
 from kagent_memory.server.app import create_app
 from kagent_memory.server.auth import Access, check_binding
+from kagent_memory.testing import FrozenClock
 from kagent_memory.testing.fixtures import a_job
 
-from .ground import Clock, bearing, client_of, item
+from .ground import bearing, client_of, item
 
 GUARDED, PROXIED = Access(required=True), Access(trusted_proxy=True)
 ADA, BOB = "?app=demo&user=ada", "?app=demo&user=bob"
@@ -68,7 +69,7 @@ async def test_without_auth_only_loopback_names_are_answered(memories: Memories,
 
 @pytest.mark.parametrize("headers", [{}, {"cookie": "kagent_memory_token=x"}])
 async def test_a_guarded_server_answers_nobody_unknown(
-    memories: Memories, clock: Clock, headers: dict[str, str]
+    memories: Memories, clock: FrozenClock, headers: dict[str, str]
 ):
     """Without a valid token, a guarded server answers only health checks and the login."""
     async with client_of(memories, clock, GUARDED) as client:
@@ -88,7 +89,9 @@ async def test_a_guarded_server_answers_nobody_unknown(
 # -- tokens
 
 
-async def test_what_is_not_the_callers_is_404_at_every_route(memories: Memories, clock: Clock):
+async def test_what_is_not_the_callers_is_404_at_every_route(
+    memories: Memories, clock: FrozenClock
+):
     """A user's token gets 404 for foreign scopes, from verbs and pages, and writes nothing."""
     [own] = await memories.add(Scope("", "ada", "demo"), ["a secret of ada"])
     [theirs] = await memories.add(Scope("", "bob", "demo"), ["a secret of bob"])
@@ -119,7 +122,9 @@ async def test_what_is_not_the_callers_is_404_at_every_route(memories: Memories,
         assert memory.id == id
 
 
-async def test_a_bound_caller_finds_only_its_scopes_and_jobs(memories: Memories, clock: Clock):
+async def test_a_bound_caller_finds_only_its_scopes_and_jobs(
+    memories: Memories, clock: FrozenClock
+):
     """A token sees only its own scopes and jobs, without payloads."""
     others = [Scope("", f"aaa {number}", "a") for number in range(20)]
     mine = [Scope("", "zoe", "z"), Scope("acme", "zoe", "a"), Scope("acme", "ada", "z")]
@@ -139,7 +144,7 @@ async def test_a_bound_caller_finds_only_its_scopes_and_jobs(memories: Memories,
                 assert answer.status_code == 404 or answer.json() == []
 
 
-async def test_only_an_operators_token_crosses_tenants(memories: Memories, clock: Clock):
+async def test_only_an_operators_token_crosses_tenants(memories: Memories, clock: FrozenClock):
     """Only an operator's token opens every tenant and the verbs that cross tenants."""
     crossing = (
         ("POST", "/api/v1/prune", {}),
@@ -156,7 +161,7 @@ async def test_only_an_operators_token_crosses_tenants(memories: Memories, clock
                 assert answer.status_code == status, (bound, path)
 
 
-async def test_every_scope_of_a_search_must_be_the_callers(memories: Memories, clock: Clock):
+async def test_every_scope_of_a_search_must_be_the_callers(memories: Memories, clock: FrozenClock):
     """A search with one foreign scope gets 404 and no hits."""
     own, shop, team = (
         Scope("acme", *names) for names in (("ada", "demo"), ("ada", "shop"), ("team", "demo"))
@@ -197,7 +202,7 @@ async def test_every_scope_of_a_search_must_be_the_callers(memories: Memories, c
 # -- a trusted proxy
 
 
-async def test_headers_of_a_proxy_count_only_with_the_flag(memories: Memories, clock: Clock):
+async def test_headers_of_a_proxy_count_only_with_the_flag(memories: Memories, clock: FrozenClock):
     """A proxy's headers bind a caller to a user or agent, whose name has two spellings in kagent,
     if they are enabled.
     """
@@ -229,7 +234,7 @@ async def test_headers_of_a_proxy_count_only_with_the_flag(memories: Memories, c
     + [(name, "latin-1") for name in ("Zoë", "ø" * 300)],
 )
 async def test_a_proxy_names_users_in_any_script(
-    memories: Memories, clock: Clock, name: str, encoding: str
+    memories: Memories, clock: FrozenClock, name: str, encoding: str
 ):
     """A proxy's user name is read as UTF-8, else as Latin-1, and compared whole."""
     async with client_of(memories, clock, PROXIED) as proxy:

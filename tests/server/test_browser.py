@@ -16,9 +16,10 @@ from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Scope
+from kagent_memory.testing import FrozenClock
 from kagent_memory.testing.fixtures import a_job, delivery
 
-from .ground import Clock, dead_letter, served
+from .ground import START, dead_letter, served
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
 
@@ -64,7 +65,7 @@ def server() -> Iterator[str]:
 
 async def _filled() -> Memories:
     now = datetime.now(UTC)
-    clock = Clock()
+    clock = FrozenClock(START)
     memories = await Memories.open("libsql:///:memory:", worker=False, clock=clock)
     ids: list[str] = []
     for number, fact in enumerate(FACTS):

@@ -14,11 +14,11 @@ from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
 from kagent_memory.server.app import create_app
 
-from .ground import served
+from .ground import in_memory, served
 
 
 async def opened() -> Memories:
-    memories = await Memories.open("libsql:///:memory:", worker=False)
+    memories = await in_memory()
     await memories.add(Scope("", "ada", "demo"), ["Ada likes tea"])
     return memories
 

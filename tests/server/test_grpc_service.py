@@ -22,9 +22,10 @@ from kagent_memory.memories import Memories
 from kagent_memory.server import grpc_service
 from kagent_memory.server.auth import MAX_OPEN, Access
 from kagent_memory.server.grpc_service import SERVICE, descriptors, methods
+from kagent_memory.testing import FrozenClock
 
 from .doors import GrpcCaller, served_channel
-from .ground import Clock, axis, bearing, item
+from .ground import axis, bearing, item
 
 CONTRACT = Path(grpc_service.__file__).with_name("kagent.proto")
 WHO = {"agent_name": "shop__NS__my-agent", "user_id": "ada"}
@@ -73,7 +74,7 @@ def test_the_descriptors_are_those_of_the_contract(tmp_path: Path):
     assert descriptors().file[-1] == file
 
 
-async def test_what_is_added_is_found_listed_and_deleted(client: GrpcCaller, clock: Clock):
+async def test_what_is_added_is_found_listed_and_deleted(client: GrpcCaller, clock: FrozenClock):
     """The five methods do the same as over HTTP, with protobuf times and metadata."""
     metadata = {"source": "explicit_save", "count": 3, "nested": {"list": [1, "two", None, True]}}
     memory = item("Ada likes tea.", metadata=metadata, ttl_days=3)

@@ -16,8 +16,9 @@ import pytest
 
 from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
+from kagent_memory.testing import FrozenClock
 
-from .ground import Clock, axis, client_of, item
+from .ground import axis, client_of, item
 
 SAVE, BATCH, SEARCH, LIST = (
     "/api/memories/sessions",
@@ -44,7 +45,7 @@ def uri(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-async def memories(uri: str, clock: Clock) -> AsyncIterator[Memories]:
+async def memories(uri: str, clock: FrozenClock) -> AsyncIterator[Memories]:
     async with await Memories.open(uri, clock=clock, worker=False) as opened:
         yield opened
 
@@ -71,13 +72,6 @@ def without(name: str, **more: Any) -> dict[str, Any]:
     return {key: value for key, value in item(**more).items() if key != name}
 
 
-def nested(levels: int) -> Any:
-    value: Any = 1
-    for _ in range(levels):
-        value = [value]
-    return value
-
-
 @pytest.mark.parametrize(
     ("path", "body", "text"),
     [
@@ -88,7 +82,7 @@ def nested(levels: int) -> Any:
         (SAVE, item(user_id=7), INVALID),
         (SAVE, item(ttl_days=1.5), INVALID),
         (SAVE, b'{"metadata":' + b"[" * 100_000, INVALID),
-        (SAVE, item(metadata=nested(101)), TOO_DEEP),
+        (SAVE, item(metadata=json.loads("[" * 101 + "]" * 101)), TOO_DEEP),
         (SAVE, without("agent_name"), MISSING),
         (SAVE, item(user_id=""), MISSING),
         (SAVE, item(vector=[0.5] * 16), SIXTEEN),
@@ -173,14 +167,14 @@ async def test_odd_bodies_are_read_as_in_go(
     ("ttl", "expires"), [(None, 15), (0, 15), (-3, 15), (7, 7), (100_000, 36_500)]
 )
 async def test_a_memory_lives_15_days_or_as_long_as_it_says(
-    client: httpx.AsyncClient, clock: Clock, ttl: int | None, expires: int
+    client: httpx.AsyncClient, clock: FrozenClock, ttl: int | None, expires: int
 ):
     """A memory lives by its TTL; a TTL that is no positive number means the server's default."""
     fields: dict[str, Any] = {} if ttl is None else {"ttl_days": ttl}
     await saved(client, item(**fields))
-    clock.forward(days=expires, seconds=-1)
+    clock.advance(days=expires, seconds=-1)
     assert len(await listed(client)) == len(await search(client)) == 1
-    clock.forward(seconds=1)
+    clock.advance(seconds=1)
     assert await listed(client) == await search(client) == []
 
 
@@ -262,7 +256,7 @@ async def test_list_shows_what_agents_of_ours_learnt(client: httpx.AsyncClient, 
     assert [memory["content"] for memory in await search(client)] == ["stored by kagent"]
 
 
-async def test_a_store_that_is_away_is_a_500_that_says_why(memories: Memories, clock: Clock):
+async def test_a_store_that_is_away_is_a_500_that_says_why(memories: Memories, clock: FrozenClock):
     """A failure of the store is a 500 in kagent's words for the route."""
     async with client_of(memories, clock) as client:
         await memories.store.close()

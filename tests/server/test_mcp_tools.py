@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -24,18 +23,14 @@ from kagent_memory.memories import Memories
 from kagent_memory.models.prompts.fence import CLOSING, NOTICE, OPENING
 from kagent_memory.records import Scope
 from kagent_memory.server.auth import Access
+from kagent_memory.testing import FrozenClock
 
-from .ground import Clock, bearing, client_of, served
+from .ground import bearing, client_of, served
 
 TOOLS = ["save_memory", "load_memory", "list_memories", "forget_memory"]
 OF_ADA = ("--app", "demo", "--user", "ada")
 ENDPOINT = "/mcp?app=demo&user=ada"
 ACCEPTS = {"accept": "application/json, text/event-stream"}
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return f"libsql:///{tmp_path}/memory.db"
 
 
 def parameters(uri: str, *beside: str) -> StdioServerParameters:
@@ -81,12 +76,14 @@ async def failure(client: Client | PlainClient, tool: str, **arguments: Any) -> 
     return content.text
 
 
-async def test_a_client_saves_finds_corrects_lists_and_forgets(plain: PlainClient, clock: Clock):
+async def test_a_client_saves_finds_corrects_lists_and_forgets(
+    plain: PlainClient, clock: FrozenClock
+):
     """The four tools work, also as of a time; forgetting requires the token of its preview."""
     first = await call(plain, "save_memory", content="Ada's favourite tea is oolong.")
     assert first["status"] == "saved"
     then = clock.now.isoformat()
-    clock.forward(days=1)
+    clock.advance(days=1)
     second = await call(
         plain, "save_memory", content="Ada's favourite tea is sencha.", replaces=first["id"]
     )
@@ -220,7 +217,7 @@ def started(
     return process, {answer["id"]: answer for answer in responses}
 
 
-def test_a_client_that_hangs_up_hears_only_the_protocol(uri: str):
+def test_a_client_that_hangs_up_hears_only_the_protocol(file_uri: str):
     """Requests sent at once are all answered, an invalid line breaks none, and everything printed,
     also by a child process, goes to standard error.
     """
@@ -238,7 +235,7 @@ async def loud(self, *args, **options):
 Memories.add = loud
 sys.exit(main(sys.argv[1:]))
 """
-    process, answers = started(uri, REQUESTS, code=code, answers=3, before="this is no JSON\n")
+    process, answers = started(file_uri, REQUESTS, code=code, answers=3, before="this is no JSON\n")
     out, err = process.communicate(timeout=180)
     assert (out, set(answers)) == ("", {1, 2, 3})
     assert answers[1]["result"]["protocolVersion"] == "2025-06-18"
@@ -247,9 +244,9 @@ sys.exit(main(sys.argv[1:]))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_a_signal_ends_it_while_the_client_is_silent(uri: str):
+def test_a_signal_ends_it_while_the_client_is_silent(file_uri: str):
     """A signal ends the server at once while its client is silent."""
-    process, _ = started(uri, REQUESTS[:1], answers=1)
+    process, _ = started(file_uri, REQUESTS[:1], answers=1)
     process.send_signal(signal.SIGINT)
     assert process.wait(180) == 130
     assert "Traceback" not in process.communicate()[1]
@@ -258,24 +255,26 @@ def test_a_signal_ends_it_while_the_client_is_silent(uri: str):
 # -- the SDK's client
 
 
-async def test_the_sdks_client_meets_the_tools_over_http(uri: str):
+async def test_the_sdks_client_meets_the_tools_over_http(file_uri: str):
     """The SDK's client finds the tools over HTTP, and memories of an additional scope."""
-    async with await Memories.open(uri, worker=False) as memories:
+    async with await Memories.open(file_uri, worker=False) as memories:
         await memories.add(Scope("", "team", "demo"), ["The team drinks oolong tea."])
-    with served(lambda: Memories.open(uri, worker=False)) as address:
+    with served(lambda: Memories.open(file_uri, worker=False)) as address:
         url = f"{address}{ENDPOINT}&beside_app=demo&beside_user=team"
         async with Client(streamable_http_client(url)) as client:
             [ids] = (await call(client, "load_memory", query="tea"))["memories"]
             assert (ids["text"], ids["shared"]) == ("The team drinks oolong tea.", True)
 
 
-async def test_scopes_beside_are_searched_and_never_changed(uri: str):
+async def test_scopes_beside_are_searched_and_never_changed(file_uri: str):
     """Additional scopes are searched, and no tool writes to them."""
-    async with await Memories.open(uri, worker=False) as memories:
+    async with await Memories.open(file_uri, worker=False) as memories:
         team = Scope("", "team/of a", "demo")
         [shared] = await memories.add(team, ["The team drinks oolong tea."])
         await memories.add(Scope("", "eve", "demo"), ["Eve drinks tea."])
-    async with Client(stdio_client(parameters(uri, "--beside", "demo", "team/of a"))) as client:
+    async with Client(
+        stdio_client(parameters(file_uri, "--beside", "demo", "team/of a"))
+    ) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == TOOLS
         own = await call(client, "save_memory", content="Ada drinks sencha tea.")
         hits = {
@@ -288,7 +287,7 @@ async def test_scopes_beside_are_searched_and_never_changed(uri: str):
         assert [memory["id"] for memory in listed] == [own["id"]]
         await failure(client, "forget_memory", id=shared)
         await failure(client, "save_memory", content="Nobody drinks tea.", replaces=shared)
-    async with await Memories.open(uri, worker=False) as memories:
+    async with await Memories.open(file_uri, worker=False) as memories:
         assert (await memories.get(team, shared)).content == "The team drinks oolong tea."
 
 
@@ -312,7 +311,7 @@ TOKENS: Mapping[str, dict[str, str]] = {
     ],
 )
 async def test_a_caller_out_of_scope_gets_one_clear_error_of_json_rpc(
-    memories: Memories, clock: Clock, query: str, token: str, status: int, text: str
+    memories: Memories, clock: FrozenClock, query: str, token: str, status: int, text: str
 ):
     """An unauthorized caller gets one error, whose status and text give the reason."""
     headers = {**ACCEPTS, **(await bearing(memories, **TOKENS[token]) if token else {})}

@@ -22,8 +22,9 @@ from starlette.responses import Response
 from kagent_memory.memories import Memories
 from kagent_memory.server import auth, middleware
 from kagent_memory.server.auth import Access
+from kagent_memory.testing import FrozenClock
 
-from .ground import Clock, axis, client_of, item, served
+from .ground import axis, client_of, in_memory, item, served
 
 S = "?app=demo&user=ada"
 SAVE, ADD, FORM, MCP = (
@@ -38,13 +39,9 @@ PATIENCE = 60.0  # of the test; what it waits for takes a second or two
 LONGEST_STALL_SECONDS = 15.0
 
 
-async def _opened() -> Memories:
-    return await Memories.open("libsql:///:memory:", worker=False)
-
-
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with served(_opened, Access(max_body_bytes=4_000_000)) as base:
+    with served(in_memory, Access(max_body_bytes=4_000_000)) as base:
         yield base
 
 
@@ -101,7 +98,7 @@ async def test_every_answer_forbids_scripts_frames_and_caches(client: httpx.Asyn
 
 @pytest.mark.parametrize("path", [SAVE, ADD, FORM, MCP])
 async def test_a_long_body_is_413_with_and_without_its_length(
-    memories: Memories, clock: Clock, path: str
+    memories: Memories, clock: FrozenClock, path: str
 ):
     """A body over the limit is refused at every interface, also without a declared length."""
 
@@ -201,7 +198,7 @@ async def many(gate: Held, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[htt
     """
     monkeypatch.setattr(auth, "MAX_RUNNING", 32)
     monkeypatch.setattr(auth, "MAX_OPEN", 8)
-    server = served(_opened, Access(trusted_proxy=True), routes={"/held": gate.answer})
+    server = served(in_memory, Access(trusted_proxy=True), routes={"/held": gate.answer})
     base = await asyncio.to_thread(server.__enter__)
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(
@@ -259,7 +256,7 @@ async def test_health_is_told_when_no_other_request_has_a_turn(gate: Held, many:
 def test_half_sent_bodies_leave_room_for_others():
     """Unfinished bodies occupy only their own caller's share."""
     with ExitStack() as stack:
-        address = stack.enter_context(served(_opened, Access(trusted_proxy=True)))
+        address = stack.enter_context(served(in_memory, Access(trusted_proxy=True)))
         for _ in range(100):
             connection = stack.enter_context(closing(connected(address)))
             connection.sendall(f"{POST}X-User-Id: eve\r\nContent-Length: 4000\r\n\r\n[".encode())

@@ -15,9 +15,10 @@ from kagent_memory.records import Fact, Scope
 from kagent_memory.server.auth import Access
 from kagent_memory.server.tokens import create_token
 from kagent_memory.settings import MemorySettings
+from kagent_memory.testing import FrozenClock
 
 from .doors import contents
-from .ground import Clock, client_of, dead_letter
+from .ground import client_of, dead_letter
 
 SCOPE = Scope("", "ada", "demo")
 ADA = "app=demo&user=ada&tenant="
@@ -25,7 +26,7 @@ EVIL = "<script>alert(1)</script> Xylophone"
 
 
 @pytest.fixture
-async def memories(clock: Clock):
+async def memories(clock: FrozenClock):
     async with await Memories.open(
         "libsql:///:memory:", clock=clock, worker=False, quarantine=["tool"]
     ) as opened:
@@ -47,13 +48,13 @@ def link_named(text: str, name: str) -> str:
 
 
 async def test_pages_tell_their_total_and_lead_on_and_back(
-    client: httpx.AsyncClient, memories: Memories, clock: Clock
+    client: httpx.AsyncClient, memories: Memories, clock: FrozenClock
 ):
     """A page of the list shows 25 memories, with links to the next and first page that keep the
     filter.
     """
     for number in range(60):
-        clock.forward(seconds=1)
+        clock.advance(seconds=1)
         await memories.add(
             SCOPE, [Fact(f"fact {number:02}", tags=("even",) if number % 2 == 0 else ())]
         )
@@ -240,7 +241,7 @@ async def test_memories_are_forgotten_by_conditions_after_a_look(
 LINK = re.compile(r'(?:href|action)="(/[^"]*[?][^"]*)"')
 
 
-async def test_links_and_forms_stay_in_the_empty_tenant(clock: Clock):
+async def test_links_and_forms_stay_in_the_empty_tenant(clock: FrozenClock):
     """Every link and form of a page names its tenant, also the empty one."""
     acme = Scope("acme", "ada", "demo")
     settings = MemorySettings(tenant="acme")
@@ -289,7 +290,7 @@ async def test_delete_all_asks_first_in_the_words_of_kagents_dialog(
     assert not await memories.scopes()
 
 
-async def test_a_token_logs_in_and_out_of_a_guarded_server(memories: Memories, clock: Clock):
+async def test_a_token_logs_in_and_out_of_a_guarded_server(memories: Memories, clock: FrozenClock):
     """A valid token opens the page to its own memories until the user logs out."""
     secret, _ = await create_token(memories, user="ada")
     await memories.add(SCOPE, ["mine"])
@@ -309,7 +310,7 @@ async def test_a_token_logs_in_and_out_of_a_guarded_server(memories: Memories, c
 
 
 async def test_dead_letters_are_dropped_and_retried(
-    client: httpx.AsyncClient, memories: Memories, clock: Clock
+    client: httpx.AsyncClient, memories: Memories, clock: FrozenClock
 ):
     """A dead letter is dropped singly; those of a scope, or all, are retried together."""
     other = Scope("", "bob", "demo")

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
-import numpy as np
 import pytest
+from ingestion.ground import Embedding
 from memories.opening import execute
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -21,9 +19,9 @@ from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
 from kagent_memory.server import probes
 from kagent_memory.server.auth import Access
-from kagent_memory.testing import HashEmbedder
+from kagent_memory.testing import FrozenClock
 
-from .ground import Clock, client_of, let_in
+from .ground import client_of, let_in
 
 ROOT = Path(__file__).parents[2]
 ADA = Scope("", "ada", "demo")
@@ -49,24 +47,10 @@ def asks_each_time(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(probes, "FRESH_SECONDS", 0.0)
 
 
-class AwayEmbedder(HashEmbedder):
-    """An embedder that may be unavailable or silent."""
-
-    away = False
-    silent = False
-
-    async def embed(self, texts: Sequence[str], *, kind: Any) -> Any:
-        if self.silent:
-            await asyncio.sleep(3600)
-        if self.away:
-            raise ModelUnavailable("no route to secret-host:11434")
-        return np.asarray(await super().embed(texts, kind=kind))
-
-
 # -- /readyz
 
 
-async def test_a_server_that_can_serve_is_ready(memories: Memories, clock: Clock):
+async def test_a_server_that_can_serve_is_ready(memories: Memories, clock: FrozenClock):
     """Readiness needs no token, for a kubelet, and reveals no name."""
     async with client_of(memories, clock, Access(required=True)) as client:
         answer = await client.get("/readyz", headers={"host": "10.0.0.9"})
@@ -79,18 +63,18 @@ async def test_a_server_that_can_serve_is_ready(memories: Memories, clock: Clock
     }
 
 
-async def test_without_its_embedder_a_server_is_ready_and_says_so(clock: Clock):
+async def test_without_its_embedder_a_server_is_ready_and_says_so(clock: FrozenClock):
     """A server without its embedder is ready, as it finds memories by words, and reports that."""
-    embedder = AwayEmbedder()
+    embedder = Embedding()
     async with (
         await Memories.open("libsql:///:memory:", embedding=embedder, worker=False) as memories,
         client_of(memories, clock) as client,
     ):
-        embedder.away = True
+        embedder.error = ModelUnavailable("no route to secret-host:11434")
         answer = await client.get("/readyz")
         assert (answer.status_code, answer.json()["embedder"]) == (200, "unavailable")
         assert "secret" not in answer.text
-        embedder.away = False
+        embedder.error = None
         async with asyncio.timeout(60):
             while (answer := await client.get("/readyz")).json()["embedder"] != "ok":  # noqa: ASYNC110 after its pause
                 await asyncio.sleep(0.1)
@@ -100,7 +84,7 @@ async def test_without_its_embedder_a_server_is_ready_and_says_so(clock: Clock):
 
 
 async def test_a_server_without_its_database_is_not_ready(
-    postgres_server: str, postgres_uri: str, clock: Clock
+    postgres_server: str, postgres_uri: str, clock: FrozenClock
 ):
     """While the database is away, /readyz answers 503 without names; it recovers by itself."""
     name = urlsplit(postgres_uri).path.lstrip("/")
@@ -128,7 +112,7 @@ async def test_a_server_without_its_database_is_not_ready(
         assert (await values(client))["kagent_memory_store_up"] == 1
 
 
-async def test_a_schema_that_lacks_a_migration_is_not_ready(store_uri: str, clock: Clock):
+async def test_a_schema_that_lacks_a_migration_is_not_ready(store_uri: str, clock: FrozenClock):
     """A schema older than the server's is not served."""
     async with (
         await Memories.open(store_uri, worker=False) as memories,
@@ -146,7 +130,7 @@ async def test_a_schema_that_lacks_a_migration_is_not_ready(store_uri: str, cloc
 
 
 async def test_metrics_tell_operations_caches_deliveries_and_the_prune(
-    client: httpx.AsyncClient, memories: Memories, clock: Clock
+    client: httpx.AsyncClient, memories: Memories, clock: FrozenClock
 ):
     """Operations, lookups, deliveries and prunes are counted; a dry run of the prune is not."""
     assert (await values(client))["kagent_memory_store_up"] == 1
@@ -164,7 +148,7 @@ async def test_metrics_tell_operations_caches_deliveries_and_the_prune(
     assert measured["kagent_memory_cache_lookups_total,cache=text,result=miss"] >= 1
     assert measured["kagent_memory_cache_lookups_total,cache=text,result=hit"] >= 1
     await memories.pin(ADA, jazz)
-    clock.forward(days=400)
+    clock.advance(days=400)
     assert (await memories.prune(dry_run=True)).deleted == 1
     # nothing was done
     assert "kagent_memory_pruned_memories_total,outcome=deleted" not in await values(client)

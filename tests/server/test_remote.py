@@ -25,18 +25,14 @@ from kagent_memory.server.auth import Access
 from kagent_memory.server.tokens import create_token
 from kagent_memory.settings import MemorySettings
 
-from .ground import axis, served
+from .ground import axis, in_memory, served
 
 SCOPE = Scope("", "ada", "demo/with ünïcode")
 
 
-async def _opened() -> Memories:
-    return await Memories.open("libsql:///:memory:")
-
-
 @pytest.fixture
 def address() -> Iterator[str]:
-    with served(_opened) as base:
+    with served(in_memory) as base:
         yield base
 
 
@@ -201,10 +197,7 @@ async def test_callers_may_only_name_models_on_the_list():
     """A model that the operator does not offer is refused; a client does not name it."""
     message = [Message(text="I moved to Rome", event_id="e")]
 
-    async def idle() -> Memories:
-        return await Memories.open("libsql:///:memory:", worker=False)
-
-    with served(idle, Access(models=frozenset({"openai/offered"}))) as address:
+    with served(in_memory, Access(models=frozenset({"openai/offered"}))) as address:
         async with await RemoteMemories.open(address) as memories:
             for number, name in enumerate(("openai/offered", "openai/costly")):
                 await memories.remember(SCOPE, message, f"s{number}", llm=name)
@@ -224,7 +217,7 @@ async def test_a_token_travels_in_the_header_and_never_in_the_location(
 
     async def guarded() -> Memories:
         nonlocal secret
-        memories = await _opened()
+        memories = await in_memory()
         secret, _ = await create_token(memories, tenant="acme")
         return memories
 
