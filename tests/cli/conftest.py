@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,6 +42,15 @@ class Run:
         return json.loads(self.out)
 
 
+def _address_line(lines: Iterable[str]) -> str:
+    """Print what `serve` says, for a test that fails, up to the line with its address."""
+    for line in lines:
+        print(line, end="")
+        if "http://" in line:
+            return line
+    return ""
+
+
 @contextmanager
 def serving(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Give `serve` in a process of its own, and the line by which it says where it listens."""
@@ -51,7 +60,7 @@ def serving(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     )  # fmt: skip
     assert process.stderr
     try:
-        yield process, next((line for line in process.stderr if "http://" in line), "")
+        yield process, _address_line(process.stderr)
     finally:
         process.kill()
         process.wait()
