@@ -144,8 +144,7 @@ def superseding(old: Memory, new: Memory, *, now: datetime, who: str, why: str) 
     group = new_id(now)
     if not (new.subject and new.attribute):
         new = replace(new, subject=old.subject, attribute=old.attribute)
-    new = replace(new, category=new.category or old.category)
-    added = replace(new, valid_from=now)
+    added = replace(new, category=new.category or old.category, valid_from=now)
     former = revised(old, now=now, state="superseded", superseded_by=new.id, valid_to=now)
     return [
         Change(kind="add", memory=added, who=who, why=why, group=group, explicit=True),

@@ -92,8 +92,9 @@ def _candidates(fact: Memory, near: Sequence[tuple[Memory, float]]) -> list[Memo
     same = identity_of(fact)
     if _stands_alone(fact) or any(identity_of(memory) == same for memory, _ in near):
         return []
-    alike = sorted(near, key=lambda pair: -pair[1])
-    return [memory for memory, _ in alike if not _stands_alone(memory)][:MAX_NEIGHBOURS]
+    return [
+        memory for memory, _ in sorted(near, key=lambda pair: -pair[1]) if not _stands_alone(memory)
+    ][:MAX_NEIGHBOURS]
 
 
 def _line(memory: Memory) -> str:
@@ -213,7 +214,7 @@ class Plan:
         lasting = self._lasting(memory, fact)
         if memory.state == "active":
             self._renew(memory)
-        if slot_of(memory) is not None and said(fact) > said(memory):
+        if slot_of(memory) and said(fact) > said(memory):
             self.begin(fact, SAID_AGAIN)
             self.put("update", _said_until(lasting, fact))
         elif lasting is not memory:
@@ -233,8 +234,7 @@ class Plan:
             return
         self.begin(fact, why)
         self.put("add", replace(self._lasting(fact, memory), links=(memory.id,)))
-        linked = (*memory.links, fact.id)
-        self.put("link", replace(self._lasting(memory, fact), links=linked))
+        self.put("link", replace(self._lasting(memory, fact), links=(*memory.links, fact.id)))
 
     def _replace(self, memory: Memory, fact: Memory) -> None:
         """Let the later statement supersede the earlier one, which ends when the later was said."""
@@ -257,37 +257,40 @@ class Plan:
 
     def _put_before(self, memory: Memory, fact: Memory) -> None:
         """Keep a late statement as history, valid between the statements before and after it."""
-        began, former = said(fact), self._former_values(memory.id)
-        later = (valid_since(value) for value in (*former, memory) if valid_since(value) > began)
+        began, values = said(fact), self._values(memory)
+        later = [value for value in values.values() if valid_since(value) > began]
+        following = min(later or [memory], key=valid_since)
         self.put("add", fact)
         self.begin(fact, EARLIER_VALUE)
-        self._retire(fact, memory, min(later, default=began))
-        for value in former:
-            if value.valid_to and valid_since(value) <= began < value.valid_to:
-                self.put("supersede", replace(value, valid_to=began))
+        self._retire(fact, following, valid_since(following))
+        for value in values.values():
+            # a united value ended after its holder began, and stays linked with its text
+            ended, holder = value.valid_to or began, values.get(value.superseded_by or "", value)
+            if valid_since(value) <= began < ended <= valid_since(holder):
+                self._retire(value, fact, began)
 
-    def _former_values(self, id: str) -> list[Memory]:
-        """Return the former values of a memory, recursively."""
-        values = {**{memory.id: memory for memory in self.history}, **self.rows}.values()
-        former: list[Memory] = []
-        holders = {id}
-        while holders:
-            values_then = [
-                value
-                for value in values
-                if value.state == "superseded" and value.superseded_by in holders
-            ]
-            former += values_then
-            holders = {value.id for value in values_then}
-        return former
+    def _values(self, memory: Memory) -> dict[str, Memory]:
+        """Return a memory and its former values, recursively, by id."""
+        rows = {**{row.id: row for row in self.history}, **self.rows}.values()
+        values, former = dict[str, Memory](), {memory.id: memory}
+        while former:
+            values |= former
+            former = {row.id: row for row in rows if row.superseded_by in former}
+        return values
 
     def _retire(
         self, memory: Memory, by: Memory, until: datetime, *, kind: ChangeKind = "supersede"
     ) -> None:
         """Turn a memory into history, superseded by another one."""
         began = valid_since(memory)
-        ended = {"superseded_by": by.id, "valid_from": began, "valid_to": max(began, until)}
-        self.put(kind, replace(memory, state="superseded", **ended))
+        former = replace(
+            memory,
+            state="superseded",
+            superseded_by=by.id,
+            valid_from=began,
+            valid_to=max(began, until),
+        )
+        self.put(kind, former)
 
     def _lasting(self, memory: Memory, other: Memory) -> Memory:
         """Return a memory as long-term, unless both are short-term ones of the same session."""
@@ -313,7 +316,7 @@ class Plan:
         self.rows[memory.id] = memory
         if memory.state in _ALIVE:
             for key in (identity_of(memory), slot_of(memory)):
-                if key is not None:  # for later facts of this plan
+                if key:  # for later facts of this plan
                     self._holders[key] = memory.id
 
 

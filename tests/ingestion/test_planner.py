@@ -8,6 +8,7 @@ import pytest
 
 from kagent_memory.errors import ModelError
 from kagent_memory.ingestion.consolidation import plan_merges
+from kagent_memory.ingestion.planner import Plan
 from kagent_memory.records import Fact, Memory
 from kagent_memory.retention.lifecycle import to_memory
 from kagent_memory.stores.planning import slot_of
@@ -164,6 +165,24 @@ async def test_two_values_of_a_slot_in_one_batch_follow_each_other():
         ("supersede", first.id, second.id),
     ]
     assert changes[0].group == changes[1].group != changes[2].group == changes[3].group
+
+
+def test_a_late_statement_leaves_what_was_united_in_its_text():
+    """A value said between two others takes the place of the one before it, and of none that was
+    united with that one.
+    """
+    first, united, late, last = (
+        row(f"Lives in {days}.", days=days, **CITY) for days in (9, 8, 6, 1)
+    )
+    former = replace(first, state="superseded", superseded_by=last.id, valid_to=last.created_at)
+    part = replace(united, state="superseded", superseded_by=first.id, valid_to=NOW)
+    plan = Plan(now=NOW, history=[former, part])
+    plan.take([late], {0: [(last, 0.9)]}, {})
+    after = {value.content: (value.superseded_by, value.valid_to) for value in plan.rows.values()}
+    assert after == {
+        late.content: (last.id, last.created_at),
+        first.content: (late.id, late.created_at),
+    }
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,9 @@ async def test_texts_that_differ_in_one_plain_word_all_stay(store_uri: str):
 @pytest.mark.parametrize("slots", [True, False], ids=["by their slot", "by a model"])
 @pytest.mark.parametrize("seed", range(3))
 async def test_values_are_valid_one_after_the_other(store_uri: str, slots: bool, seed: int):
-    """Each value is valid from its statement to the next one, without gaps or overlaps."""
+    """Each value is valid from its statement to the next one, which succeeds it, without gaps or
+    overlaps.
+    """
     now = datetime.now(UTC)
     texts = [
         f"I live in {city}" for city in ("Oslo", "Lima", "Rome", "Bonn", "Graz", "Nice", "Kyiv")
@@ -60,6 +62,8 @@ async def test_values_are_valid_one_after_the_other(store_uri: str, slots: bool,
         values = sorted(page.memories, key=lambda value: since[value.content] or now)
         assert [value.content for value in values] == texts
         assert [value.valid_to for value in values] == [*map(since.get, texts[1:]), None]
+        successors = [value.superseded_by for value in values]
+        assert successors == [*(value.id for value in values[1:]), None]
         for day, text in enumerate(texts):
             then = now - timedelta(days=9 - day, hours=-1)
             past = await memories.recall(SCOPE, "I live in", as_of=then, limit=20)
