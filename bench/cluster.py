@@ -15,12 +15,12 @@ import asyncio
 from pooler import SCHEMA, compare
 
 from kagent_memory import Memories
-from kagent_memory.stores import distribute_store
+from kagent_memory.stores.postgres import PostgresStore
 
 
 async def main(plain: str, coordinator: str, shards: int, rounds: int) -> None:
     await (await Memories.open(coordinator, worker=False, postgres_schema=SCHEMA)).close()
-    await distribute_store(coordinator, schema=SCHEMA, shards=shards, dry_run=False)
+    await PostgresStore.distribute(coordinator, schema=SCHEMA, shards=shards)
     await compare({"one PostgreSQL": plain, "Citus": coordinator}, rounds)
 
 

@@ -11,7 +11,7 @@ from .memories import Memories
 from .memories.diagnosis import Diagnosis, bad, note
 from .models.llm import Llm
 from .settings import MemorySettings, compose, without_secrets
-from .stores import store_exists
+from .stores import adapter_of
 
 
 async def examine(
@@ -46,9 +46,9 @@ async def examine(
 
 async def missing(uri: str, settings: MemorySettings) -> Diagnosis | None:
     """Return the result for a database that does not exist yet; None if it exists."""
-    if await store_exists(uri, schema=settings.postgres_schema):
+    adapter, bare = adapter_of(uri)
+    if await adapter.exists(bare, schema=settings.postgres_schema):
         return None
-    bare = uri.removeprefix("kagent+")
     schema = f" (schema {settings.postgres_schema})" if bare.startswith("postgres") else ""
     text = f"{without_secrets(bare)}{schema} holds nothing of ours yet."
     return note("database", text)

@@ -34,6 +34,7 @@ from kagent_memory.stores.values import (
     ScopeStats,
     Whole,
 )
+from kagent_memory.testing.derived import counted, lineage_of, stats_of
 
 
 @dataclass
@@ -120,7 +121,7 @@ class DictStore(MemoryStore, EmbeddingSpaces):
         data, session = await self._data(scope), erasure.session_id
         ids = [memory.id for memory in data.memories if session and memory.session_id == session]
         roots = data.whole if erasure.everything else [*ids, *erasure.ids]
-        erased = decisions.lineage_of(data.whole, roots)
+        erased = lineage_of(data.whole, roots)
         if not erasure.dry_run:
             stones = (decisions.tombstones_of(data.whole[id], data.salt) for id in erased)
             data.tombstones.update({("event", event) for event in erasure.event_ids}, *stones)
@@ -130,7 +131,7 @@ class DictStore(MemoryStore, EmbeddingSpaces):
     async def count(self, deliveries: Sequence[Delivery]) -> None:
         for delivery in deliveries:
             data = await self._data(delivery.scope)
-            data.put(replace(memory, usage=delivery.added_to(memory)) for memory in data.memories)
+            data.put(counted(memory, delivery) for memory in data.memories)
 
     async def prune(self, *, now: datetime, popular_after: int, dry_run: bool = False) -> Pruned:
         await self.all()
@@ -166,8 +167,7 @@ class DictStore(MemoryStore, EmbeddingSpaces):
 
     async def stats(self, scope: Scope, *, now: datetime, popular_after: int = 10) -> ScopeStats:
         data = await self._data(scope)
-        stats = decisions.stats_of(data.memories, now=now, popular_after=popular_after)
-        return replace(stats, **data.counts)
+        return replace(stats_of(data.memories, now=now, popular_after=popular_after), **data.counts)
 
     async def scopes(self, **query: Any) -> Sequence[Scope]:
         await self.all()

@@ -325,14 +325,17 @@ run there too.
 @pytest.fixture(scope="session")
 def citus_server() -> str:
     """The URI of a store whose tables are distributed."""
-    from kagent_memory.stores import distribute_store, open_store
+    from kagent_memory.stores import open_store
+    from kagent_memory.stores.postgres import PostgresStore
+
+    uri = str(CITUS)
 
     async def distribute() -> None:
-        await (await open_store(str(CITUS))).close()
-        await distribute_store(str(CITUS), schema="kagent_memory", dry_run=False)
+        await (await open_store(uri)).close()
+        await PostgresStore.distribute(uri)
 
     asyncio.run(distribute())
-    return str(CITUS)
+    return uri
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from ..errors import InvalidInput
 from ..memories import Memories
 from ..memories.audit import DEFECTS
 from ..records import Scopes
-from ..stores import distribute_store
+from ..stores import adapter_of
 from .command import (
     FOUND_PROBLEMS,
     LIMIT,
@@ -302,8 +302,9 @@ async def migrate(call: Call) -> Answer:
 async def _distribute(call: Call) -> Answer:
     """Spread the tables of a migrated database over the nodes of a Citus cluster."""
     dry_run = call.args.dry_run
-    bare, settings, location = call.store()
-    tables = await distribute_store(
+    uri, settings, location = call.store()
+    adapter, bare = adapter_of(uri)
+    tables = await adapter.distribute(
         bare, schema=settings.postgres_schema, shards=call.args.shards or 0, dry_run=dry_run
     )
     name = "would_distribute" if dry_run else "distributed"

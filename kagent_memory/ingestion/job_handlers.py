@@ -23,7 +23,6 @@ from ..retrieval.similar import Near, current, neighbours
 from ..retrieval.views import MAX_SHORT_TERM
 from ..settings import MemorySettings
 from ..stores import Store
-from ..stores.base import pages
 from ..stores.codec import event_ids_in, without_events
 from ..stores.planning import said, slot_of
 from ..stores.values import EARLIEST, SESSION_END, Batch, Job, MemoryQuery
@@ -265,8 +264,8 @@ class JobHandlers:
 
         history: list[Memory] = []
         if any(said(memory) > said(new[n]) for n, similar in near.items() for memory, _ in similar):
-            past = pages(memories, scope, Filter(superseded="only"), now=now)
-            history = [memory async for page in past for memory in page]
+            past = MemoryQuery(filter=Filter(superseded="only"), order="oldest", now=now)
+            history = [*await memories.select(scope, past)]
         plan = Plan(now=now, replaceable=max(MIN_REPLACED, visible // 10), history=history)
 
         def planned() -> Sequence[Change]:

@@ -8,6 +8,7 @@ import asyncio
 import heapq
 import logging
 from collections.abc import (
+    AsyncIterator,
     Awaitable,
     Callable,
     Iterable,
@@ -23,13 +24,12 @@ from itertools import islice
 
 from .. import telemetry
 from ..errors import KagentMemoryError
-from ..records import Filter, Memory, Scope, new_id
+from ..records import EVERYTHING, Filter, Memory, Scope, new_id
 from ..retrieval.embedding_spaces import StoreEmbedder
 from ..retrieval.ranking.importance import ImportanceWeights, importance
 from ..retrieval.similar import neighbours
 from ..settings import MemorySettings
-from ..stores import JobQueue
-from ..stores.base import PAGE, MemoryStore, pages
+from ..stores import JobQueue, MemoryStore
 from ..stores.values import Gone, Pruned, PruneReason
 from .lifecycle import has_faded
 
@@ -38,6 +38,7 @@ logger = logging.getLogger(__name__)
 PRUNE_LEASE = "prune"
 MAX_PAUSE_SECONDS = 600.0
 EXAMINED = 100
+PAGE = 500
 
 
 async def keep_pruned(
@@ -100,7 +101,7 @@ class Prune:
         if half_life:
             old = Filter(created_before=self.now - timedelta(days=half_life))
             is_faded = partial(has_faded, now=self.now, half_life_days=half_life)
-            async for page in pages(self.store, scope, old, now=self.now):
+            async for page in self._pages(scope, old):
                 faded = [memory.id for memory in page if is_faded(memory)]
                 faded_ids.update(faded if self.dry_run else ())
                 pruned += await self._erase(scope, faded, "faded")
@@ -111,13 +112,26 @@ class Prune:
                 pruned += await self._erase(scope, least, "capacity")
         return pruned
 
+    async def _pages(
+        self, scope: Scope, filter: Filter = EVERYTHING
+    ) -> AsyncIterator[Sequence[Memory]]:
+        """Yield the visible memories of a scope that match the filter, oldest first."""
+        cursor: str | None = None
+        while True:
+            page = await self.store.list(
+                scope, filter=filter, order="oldest", limit=PAGE, cursor=cursor, now=self.now
+            )
+            yield page.memories
+            if (cursor := page.cursor) is None:
+                return
+
     async def _least_important(self, scope: Scope, count: int, excluded: Set[str]) -> Sequence[str]:
         """Return the ids of the `count` least important memories that may be evicted."""
         # the similarity to others costs a search per memory, so only memories near the limit are
         # examined
         weighs = partial(importance, weights=self.weights, now=self.now)
         rows: list[tuple[float, str, Memory]] = []
-        async for page in pages(self.store, scope, now=self.now):
+        async for page in self._pages(scope):
             rows += [
                 (weighs(memory), memory.id, memory)
                 for memory in page

@@ -4,16 +4,14 @@ imports it on demand.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from typing_extensions import Unpack
 
 from ..errors import ConfigurationError, needs_extra
 from ..settings import registered_store
-from .adapter import Adapter
 from .base import MemoryStore
-from .parts import JobQueue, ReceiptStore, Store, TokenStore
+from .parts import Adapter, JobQueue, ReceiptStore, Store, TokenStore
 from .spaces import EmbeddingSpaces
 from .values import OpenOptions
 
@@ -25,10 +23,9 @@ __all__ = [
     "ReceiptStore",
     "Store",
     "TokenStore",
-    "distribute_store",
+    "adapter_of",
     "open_store",
     "open_with",
-    "store_exists",
 ]
 
 _UNSUPPORTED = {
@@ -46,7 +43,12 @@ _UNSUPPORTED = {
 """Why an option that only some stores support is refused."""
 
 
-def _adapter(uri: str) -> type[Adapter]:
+def adapter_of(uri: str) -> tuple[type[Adapter], str]:
+    """Return the adapter of a URI, and the URI as that takes it.
+
+    Raises:
+        ConfigurationError: the scheme is unknown, or its extra is missing.
+    """
     point = registered_store(uri)
     try:
         adapter: type[Adapter] = point.load()
@@ -58,7 +60,7 @@ def _adapter(uri: str) -> type[Adapter]:
         raise ConfigurationError(
             f"The store for {point.name!r} cannot be imported: {error}. Install its extra."
         ) from error
-    return adapter
+    return adapter, uri.removeprefix("kagent+")
 
 
 async def open_store(uri: str, **options: Unpack[OpenOptions]) -> Store:
@@ -68,7 +70,7 @@ async def open_store(uri: str, **options: Unpack[OpenOptions]) -> Store:
         ConfigurationError: the scheme is unknown, or the adapter refuses.
         StoreError: the database cannot be reached.
     """
-    return await open_with(_adapter(uri), uri.removeprefix("kagent+"), **options)
+    return await open_with(*adapter_of(uri), **options)
 
 
 async def open_with(adapter: type[Adapter], uri: str, **options: Unpack[OpenOptions]) -> Store:
@@ -91,22 +93,3 @@ async def open_with(adapter: type[Adapter], uri: str, **options: Unpack[OpenOpti
         await opened.close()
         raise
     return replace(file, memories=opened, companion=file.memories)
-
-
-async def store_exists(uri: str, *, schema: str = "kagent_memory") -> bool:
-    """Return True if `open_store` would find memories here rather than create a database; change
-    nothing.
-
-    Raises:
-        ConfigurationError: the scheme is unknown, or the adapter refuses.
-    """
-    return await _adapter(uri).exists(uri.removeprefix("kagent+"), schema=schema)
-
-
-async def distribute_store(
-    uri: str, *, schema: str, shards: int = 0, dry_run: bool
-) -> Mapping[str, str]:
-    """See `Adapter.distribute`."""
-    return await _adapter(uri).distribute(
-        uri.removeprefix("kagent+"), schema=schema, shards=shards, dry_run=dry_run
-    )

@@ -43,8 +43,6 @@ from .values import (
 )
 from .view import MemoriesView, View
 
-PAGE = 500
-
 
 class MemoryStore(ABC):
     """A database that keeps memories.
@@ -380,17 +378,3 @@ class MemoryStore(ABC):
         `migrations`, and the `lacking` privileges of its user.
         """
         return {"database": type(self).__name__, "migrations": "none"}
-
-
-async def pages(
-    store: MemoryStore, scope: Scope, filter: Filter = EVERYTHING, *, now: datetime
-) -> AsyncIterator[Sequence[Memory]]:
-    """Yield the memories that match the filter in batches, oldest first."""
-    cursor: str | None = None
-    while True:
-        page = await store.list(
-            scope, filter=filter, order="oldest", limit=PAGE, cursor=cursor, now=now
-        )
-        yield page.memories
-        if (cursor := page.cursor) is None:
-            return

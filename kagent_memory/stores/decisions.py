@@ -1,10 +1,9 @@
-"""Decisions about a scope's memories that all stores share: pages, counts and lineage."""
+"""Decisions about a scope's memories that stores share: pages, tombstones, the order of scopes."""
 
 from __future__ import annotations
 
 import base64
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Literal
 from uuid import UUID
@@ -16,9 +15,7 @@ from ..checks import checked_text
 from ..errors import InvalidInput
 from ..records import Memory, Scope
 from .codec import bounded, forgotten_key
-from .filter_match import is_visible
-from .planning import identity_of
-from .values import Order, ScopeQuery, ScopeStats, Whole, every_state
+from .values import Order, ScopeQuery, Whole, every_state
 
 PARTS: Sequence[Literal["tenant", "app", "user"]] = ("tenant", "app", "user")
 _PLACE = TypeAdapter[tuple[Order, AwareDatetime, UUID]](tuple[Order, AwareDatetime, UUID])
@@ -43,51 +40,6 @@ def page_end(cursor: str, order: Order) -> tuple[datetime, str]:
     if of_order != order:
         raise InvalidInput(f"This cursor belongs to the order {of_order!r}; start without one.")
     return at, str(id)
-
-
-def lineage_of(memories: Mapping[str, Whole], ids: Iterable[str]) -> set[str]:
-    """Return the ids of all memories that are forgotten with these: those merged or superseded into
-    them, those that a merge made of them, and history that said the same.
-    """
-    lineage, frontier = set[str](), {*ids} & memories.keys()
-    inactive = [whole.memory for whole in memories.values() if whole.memory.state != "active"]
-    revisions = [revision for whole in memories.values() for revision in whole.revisions]
-    merges = {revision.group for revision in revisions if revision.kind == "merge"}
-    merged = {revision.memory_id for revision in revisions if revision.group in merges}
-    while frontier:
-        lineage |= frontier
-        identities = {identity_of(memories[id].memory) for id in frontier}
-        frontier = {
-            memory.id
-            for memory in inactive
-            if memory.superseded_by in frontier or identity_of(memory) in identities
-        }
-        frontier |= {
-            memory.superseded_by or "" for memory in inactive if memory.id in lineage & merged
-        }
-        frontier = frontier & memories.keys() - lineage
-    return lineage
-
-
-def stats_of(memories: Sequence[Memory], *, now: datetime, popular_after: int) -> ScopeStats:
-    """Return the counts of memories in any state."""
-    lives = Counter((memory.state, is_visible(memory, now, superseded=True)) for memory in memories)
-    visible = [memory for memory in memories if is_visible(memory, now)]
-    return ScopeStats(
-        visible=len(visible),
-        by_type=dict(sorted(Counter[str](memory.type for memory in visible).items())),
-        expired=lives["active", False],
-        unused=sum(
-            memory.usage.delivered < popular_after
-            for memory in memories
-            if not is_visible(memory, now, superseded=True)
-        ),
-        superseded=lives["superseded", True] + lives["superseded", False],
-        quarantined=lives["quarantined", True],
-        short_term=lives["short_term", True],
-        pinned=sum(memory.pinned for memory in memories if memory.state == "active"),
-        delivered_total=sum(memory.usage.delivered_total for memory in visible),
-    )
 
 
 def tombstones_of(whole: Whole, salt: bytes = b"") -> set[tuple[str, str]]:

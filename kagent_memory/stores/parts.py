@@ -1,17 +1,20 @@
-"""The parts of a store: memories, queue, tokens and receipts; and the methods that span several of
-them.
+"""The parts of a store: memories, queue, tokens and receipts; methods that span several;
+and the adapters that open stores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import Self
+from typing import ClassVar, Self
+from urllib.parse import urlsplit
 
 from typing_extensions import Unpack
 
-from ..errors import Conflict, NotFound
+from ..errors import ConfigurationError, Conflict, NotFound
 from ..records import Scope
 from .base import MemoryStore
 from .codec import MAX_LIMIT, event_ids_in
@@ -183,3 +186,69 @@ def store_in(
     cache_mb = options.get("cache_mb", CACHE_MB)
     memories = SqlMemoryStore(database, cache_mb=cache_mb, searches=searches)
     return Store(memories, JobQueue(database), TokenStore(database), ReceiptStore(database))
+
+
+class Adapter(ABC):
+    """A kind of database; used as a class, never as an object.
+
+    Attributes:
+        supports: the options among rls, read_uri and encryption_keys that it supports.
+    """
+
+    supports: ClassVar[frozenset[str]] = frozenset()
+
+    @classmethod
+    @abstractmethod
+    async def open(cls, uri: str, **options: Unpack[OpenOptions]) -> MemoryStore | Store:
+        """Connect and migrate to the newest schema; safe if many processes do so at once.
+
+        Returns:
+            A whole store, or memories alone, whose other parts a companion keeps.
+
+        Raises:
+            ConfigurationError: the URI, password, extension or file permissions prevent it.
+            StoreError: the database cannot be reached.
+        """
+        raise NotImplementedError(f"{cls.__name__} has no classmethod `open`.")
+
+    @classmethod
+    async def exists(cls, uri: str, *, schema: str = "kagent_memory") -> bool:
+        """Return True if `open` would find memories here rather than create a database, or if that
+        cannot be known, so that `open` reports why. Create and change nothing.
+
+        Raises:
+            ConfigurationError: there is none, and none could be created here.
+        """
+        return True
+
+    @classmethod
+    async def distribute(
+        cls, uri: str, *, schema: str = "kagent_memory", shards: int = 0, dry_run: bool = False
+    ) -> Mapping[str, str]:
+        """Spread the tables of a migrated database over the nodes of its cluster, each scope on one
+        of them. Return the tables that were not spread yet with their distribution; repeating it is
+        harmless.
+
+        Args:
+            uri: the URI of the database.
+            schema: the schema of the tables.
+            shards: the number of parts of each table; 0: the database's own setting, or 8.
+            dry_run: True to change nothing.
+
+        Raises:
+            ConfigurationError: this store knows no cluster, or the database is none.
+            StoreError: the database cannot be reached.
+        """
+        raise ConfigurationError(
+            "Only PostgreSQL with the extension Citus is distributed: use postgresql://…."
+        )
+
+    @classmethod
+    def companion(cls, uri: str) -> str:
+        """Return the URI of the store that keeps queue, tokens and receipts for memories alone: a
+        file in the current directory, named by the URI without its user and password.
+        """
+        parts = urlsplit(uri)
+        named = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        digest = hashlib.blake2b(named.encode(), digest_size=6).hexdigest()
+        return f"libsql:///kagent_memory_{digest}.db"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, get_args
 
@@ -21,7 +21,6 @@ from ..records import (
     Revision,
     Scope,
     Sealed,
-    Usage,
     Vector,
     new_id,
 )
@@ -221,18 +220,6 @@ class Delivery:
     scope: Scope
     counts: Mapping[Use, Mapping[str, int]]
     at: datetime
-
-    def added_to(self, memory: Memory) -> Usage:
-        """Return the usage of a memory with these counts added."""
-        old, times = memory.usage, self.counts.get("delivered", {}).get(memory.id, 0)
-        new: dict[str, Any] = {
-            name: getattr(old, name) + counts.get(memory.id, 0)
-            for name, counts in self.counts.items()
-        }
-        if times:
-            new["delivered_total"] = old.delivered_total + times
-            new["last_delivered_at"] = max(old.last_delivered_at or self.at, self.at)
-        return replace(old, **new)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

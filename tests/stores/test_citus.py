@@ -16,9 +16,9 @@ from kagent_memory import Memories
 from kagent_memory.cli import main
 from kagent_memory.errors import ConfigurationError, StoreError
 from kagent_memory.records import Scope
-from kagent_memory.stores import distribute_store, open_store
+from kagent_memory.stores import open_store
+from kagent_memory.stores.postgres import PostgresStore
 from kagent_memory.stores.postgres import schema as schemas
-from kagent_memory.stores.sql import queries
 from kagent_memory.testing import StoreContract
 
 
@@ -79,19 +79,19 @@ if CITUS:
             await store.memories.spaces.add("late", 8, None)
         found = execute(citus_uri, "SELECT logicalrelid::text FROM pg_dist_partition")
         assert any("memory_vector_" in name for (name,) in found)
-        assert await distribute_store(citus_uri, schema="kagent_memory", dry_run=True) == {}
+        assert await PostgresStore.distribute(citus_uri, dry_run=True) == {}
 
     async def test_an_empty_database_is_distributed_at_once(citus_uri, schema):
         """A dry run names all tables and creates none; the run creates and distributes them."""
-        named = await distribute_store(citus_uri, schema=schema, dry_run=True)
+        named = await PostgresStore.distribute(citus_uri, schema=schema, dry_run=True)
         assert named["memory"] == "by scope"
         assert execute(citus_uri, f"SELECT to_regnamespace('{schema}')") == [(None,)]
-        assert await distribute_store(citus_uri, schema=schema, dry_run=False) == named
+        assert await PostgresStore.distribute(citus_uri, schema=schema) == named
         count = (
             f"SELECT count(*) FROM pg_dist_shard WHERE logicalrelid = '{schema}.memory'::regclass"
         )
         assert execute(citus_uri, count) == [(8,)]
-        assert not await distribute_store(citus_uri, schema=schema, dry_run=True)
+        assert not await PostgresStore.distribute(citus_uri, schema=schema, dry_run=True)
 
     @pytest.mark.parametrize("distributed", [False, True])
     async def test_the_doctor_names_nodes_and_local_tables(citus_uri, schema, distributed):
@@ -114,17 +114,17 @@ if CITUS:
         options: dict[str, Any] = {"worker": False, "postgres_schema": schema}
         async with await Memories.open(citus_uri, **options) as memories:
             await memories.add(scope, ["Ada likes tea", "Ada likes coffee"])
-        before = await distribute_store(citus_uri, schema=schema, dry_run=True)
+        before = await PostgresStore.distribute(citus_uri, schema=schema, dry_run=True)
         # in its transaction, and between it and what follows
         lost = "; SELECT pg_terminate_backend(pg_backend_pid())"
         for step, left in (("distribute", before), ("drop_local_rows", {})):
             with monkeypatch.context() as patch:
-                texts = {**queries("postgres"), step: queries("postgres")[step] + lost}
+                texts = {**schemas.STATEMENTS, step: schemas.STATEMENTS[step] + lost}
                 patch.setattr(schemas, "STATEMENTS", texts)
                 with pytest.raises(StoreError):
-                    await distribute_store(citus_uri, schema=schema, dry_run=False)
-            assert await distribute_store(citus_uri, schema=schema, dry_run=True) == left
-        await distribute_store(citus_uri, schema=schema, dry_run=False)
+                    await PostgresStore.distribute(citus_uri, schema=schema)
+            assert await PostgresStore.distribute(citus_uri, schema=schema, dry_run=True) == left
+        await PostgresStore.distribute(citus_uri, schema=schema)
         async with await Memories.open(citus_uri, **options) as memories:
             assert len(await memories.recall(scope, "what does Ada like?")) == 2
 

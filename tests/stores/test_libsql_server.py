@@ -16,8 +16,8 @@ from kagent_memory.doctor import examine
 from kagent_memory.errors import ConfigurationError, Conflict, KagentMemoryError, StoreError
 from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
-from kagent_memory.stores import open_store, store_exists
-from kagent_memory.stores.libsql import database, hrana
+from kagent_memory.stores import open_store
+from kagent_memory.stores.libsql import LibSQLStore, database, hrana
 from kagent_memory.stores.libsql.connection import Busy, Server, connect, to_place
 
 TOKEN = "a.Very-Secret_token"
@@ -290,13 +290,13 @@ async def test_a_server_that_hangs_is_waited_for_once(server, monkeypatch):
 async def test_looking_makes_nothing(server, tmp_path):
     """Checking for a store does not create one."""
     uri = server.uri("empty")
-    assert not await store_exists(uri)
+    assert not await LibSQLStore.exists(uri)
     findings = await examine(uri, llm=False)
     assert "holds nothing of ours yet" in repr(findings)
     with closing(server.connect("empty")) as reader:
         assert reader.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
     async with await open_store(uri):
-        assert await store_exists(uri)
+        assert await LibSQLStore.exists(uri)
 
 
 # -- the URI ------------------------------------------------------------------------------------

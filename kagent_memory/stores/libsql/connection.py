@@ -350,8 +350,6 @@ def is_migrated(connection: Connection) -> bool:
 
 
 def _missing_steps(connection: Connection) -> Sequence[Migration]:
-    applied = None
-    if is_migrated(connection):
-        rows = connection.rows("SELECT number, name FROM schema_migration")
-        applied = {row["number"]: row["name"] for row in rows}
-    return upgrade(DIALECT, applied)
+    has_ledger = is_migrated(connection)
+    ledger = connection.rows("SELECT number, name FROM schema_migration") if has_ledger else None
+    return upgrade(DIALECT, ledger)

@@ -24,9 +24,8 @@ from typing_extensions import Unpack, override
 
 from ...errors import KagentMemoryError, StoreError
 from ...records import Scope
-from ..adapter import Adapter
 from ..encryption import KeyRing
-from ..parts import Store, store_in
+from ..parts import Adapter, Store, store_in
 from ..sql.session import Database, Script
 from ..values import OpenOptions
 from .connection import MEMORY, Busy, LibSQLSession, Server, connect, is_migrated, migrate, to_place

@@ -33,9 +33,9 @@ from .connection import (
     connect,
     fetch,
     set_up,
+    translated,
     within,
 )
-from .errors import translated
 
 TRUSTED_SECONDS = 1.0
 IDLE_SECONDS = 300.0

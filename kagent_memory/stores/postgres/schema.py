@@ -79,8 +79,8 @@ async def _missing_steps(connection: AnyConnection, schema: str) -> Sequence[Mig
     if not (await look(connection, schema))["migrated"]:
         return upgrade(DIALECT, None)
     ledger = sql.Identifier(schema, "schema_migration")
-    rows = await fetch(connection, sql.SQL("SELECT number, name FROM {}").format(ledger))
-    return upgrade(DIALECT, {row["number"]: row["name"] for row in rows})
+    query = sql.SQL("SELECT number, name FROM {}").format(ledger)
+    return upgrade(DIALECT, await fetch(connection, query))
 
 
 async def _prepare(

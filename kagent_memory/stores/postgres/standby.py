@@ -17,9 +17,8 @@ from ...errors import ConfigurationError, Conflict, InvalidInput, StoreError
 from ...records import Scope
 from ..sql.session import Row, Script, Session
 from ..values import Behind
-from .connection import Target
+from .connection import Target, translated_refusal
 from .database import Pool, PostgresDatabase, node_of
-from .errors import translated_refusal
 
 logger = logging.getLogger(__name__)
 

@@ -17,13 +17,11 @@ import psycopg
 from typing_extensions import Unpack, override
 
 from ...errors import ConfigurationError, needs_extra
-from ..adapter import Adapter
 from ..encryption import KeyRing
-from ..parts import Store, store_in
+from ..parts import Adapter, Store, store_in
 from ..values import OpenOptions
-from .connection import Target, connect
+from .connection import Target, connect, translated_refusal
 from .database import Pool, PostgresDatabase
-from .errors import translated_refusal
 from .schema import MIGRATION_SECONDS, look, prepare
 from .standby import open_standby
 

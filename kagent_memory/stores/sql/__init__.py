@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import LiteralString, NamedTuple, cast
+from typing import Any, LiteralString, NamedTuple, cast
 
 from ...errors import ConfigurationError
 
@@ -75,21 +75,22 @@ def migrations(dialect: str) -> Sequence[Migration]:
     ]
 
 
-def upgrade(dialect: str, applied: Mapping[int, str] | None) -> Sequence[Migration]:
+def upgrade(dialect: str, ledger: Sequence[Mapping[str, Any]] | None) -> Sequence[Migration]:
     """Return the steps that bring a database to the newest schema; those of a later release that it
     has already are left alone.
 
     Args:
         dialect: the dialect of the database.
-        applied: number → name of the migrations recorded in the database. None: it has no table of
-            migrations, and all steps are needed.
+        ledger: the rows of the database's table of migrations. None: it has no such table, and all
+            steps are needed.
 
     Raises:
         ConfigurationError: a build from before the first release created the database.
     """
     steps = migrations(dialect)
-    if applied is None:
+    if ledger is None:
         return steps
+    applied = {row["number"]: row["name"] for row in ledger}
     if applied.get(steps[0].number) != steps[0].name:
         raise ConfigurationError(
             "A build of kagent_memory from before its first release created this database, with "

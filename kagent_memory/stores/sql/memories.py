@@ -21,6 +21,7 @@ from ..decisions import in_order, named
 from ..spaces import checked_vector
 from ..values import (
     EARLIEST,
+    USES,
     Applied,
     Batch,
     Delivery,
@@ -274,10 +275,14 @@ class SqlMemoryStore(Part, MemoryStore):
     # -- across scopes --------------------------------------------------------------------------
 
     @override
-    async def count(self, deliveries: Sequence[Delivery]) -> None:
-        script = partial(write_queries.count, deliveries=deliveries)
-        scopes = (delivery.scope for delivery in deliveries)
-        await run(self.database, script, *scopes, write=True)
+    @writing
+    async def count(self, session: Transaction, deliveries: Sequence[Delivery]) -> None:
+        values: list[dict[str, Any]] = []
+        for delivery in sorted(deliveries, key=lambda each: each.scope.id):
+            ids = sorted(known(id for counts in delivery.counts.values() for id in counts))
+            counts = {use: [delivery.counts.get(use, {}).get(id, 0) for id in ids] for use in USES}
+            values.append({"scope_id": delivery.scope.id, "ids": ids, **counts, "now": delivery.at})
+        await session.run_many("count_usage", values)
 
     @override
     async def prune(self, *, now: datetime, popular_after: int, dry_run: bool = False) -> Pruned:

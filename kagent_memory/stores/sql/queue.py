@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Sequence, Set
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import Any, TypeAlias
 
 from cachetools import TTLCache
@@ -18,7 +17,7 @@ from ..codec import bounded, event_ids_in, is_id, united, without_events
 from ..decisions import named
 from ..values import Job, JobKind, JobState, PendingJobs, ScopeQuery, checked_job
 from .row_codec import to_scope
-from .session import Database, Part, Transaction, reading, run, writing
+from .session import Database, Part, Transaction, reading, writing
 
 CANDIDATES = 100
 SERVED = 100
@@ -92,9 +91,14 @@ class JobQueue(Part):
     async def enqueue(self, jobs: Sequence[Job]) -> None:
         """Queue jobs durably. See `Job.key` for coalescing. Crosses scopes."""
         if jobs:
-            scopes = (job.scope for job in jobs)
-            await run(self.database, partial(_enqueue, jobs=jobs), *scopes, write=True)
+            await self._put(jobs)
             self._due.clear()  # new scopes have their turn next
+
+    @writing
+    async def _put(self, session: Transaction, jobs: Sequence[Job]) -> None:
+        for scope in sorted({job.scope for job in jobs}, key=lambda scope: scope.id):
+            await session.of(scope).touch(0)
+        await put(session, jobs)
 
     async def claim(
         self,
@@ -281,9 +285,3 @@ class JobQueue(Part):
         It ends by the database's clock. Crosses scopes.
         """
         return bool(await session.rows("take_lease", name=name, owner=owner, seconds=seconds))
-
-
-async def _enqueue(session: Transaction, jobs: Sequence[Job]) -> None:
-    for scope in sorted({job.scope for job in jobs}, key=lambda scope: scope.id):
-        await session.of(scope).touch(0)
-    await put(session, jobs)

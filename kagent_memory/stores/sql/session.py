@@ -15,7 +15,7 @@ from dataclasses import asdict
 from datetime import datetime
 from functools import partial, wraps
 from types import CoroutineType
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -232,15 +232,22 @@ AnyPart = TypeVar("AnyPart", bound=Part)
 async def run(
     database: Database,
     script: Callable[[Transaction], Coroutine[Any, Any, T]],
-    *scopes: Scope,
+    scope: Scope | None = None,
+    *,
     write: bool,
 ) -> T:
-    """Run a script for the first of the scopes, restricted to it if it is the only one."""
-    scope = scopes[0] if scopes else None
-    only = scope if len({*scopes}) == 1 else None
+    """Run a script, restricted to a scope if there is one."""
     return await database.run(
-        lambda session: script(Transaction(session, scope)), only, write=write
+        lambda session: script(Transaction(session, scope)), scope, write=write
     )
+
+
+def _scope_of(first: object) -> Scope | None:
+    """Return the scope of a method's first argument, or the only one of its elements."""
+    values = cast("Sequence[object]", first) if isinstance(first, Sequence) else [first]
+    scopes = {getattr(value, "scope", value) for value in values}
+    scope = scopes.pop() if len(scopes) == 1 else None
+    return scope if isinstance(scope, Scope) else None
 
 
 def _verb(
@@ -248,12 +255,10 @@ def _verb(
 ) -> Callable[Concatenate[AnyPart, P], CoroutineType[Any, Any, T]]:
     @wraps(script)
     async def method(part: AnyPart, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        first: object = args[0] if args else kwargs.get("scope")
-        scope = first.scope if isinstance(first, Job) else first
         return await run(
             part.database if write else part.reads,
             lambda transaction: script(part, transaction, *args, **kwargs),
-            *([scope] if isinstance(scope, Scope) else []),
+            _scope_of(args[0] if args else kwargs.get("scope")),
             write=write,
         )
 

@@ -12,7 +12,7 @@ from ...records import Memory, Revision, State, Usage
 from ..codec import Texts, forgotten_key, is_id, known
 from ..decisions import tombstones_of
 from ..planning import Plan
-from ..values import USES, Applied, Batch, Delivery, Restored, Whole, embed_job
+from ..values import Applied, Batch, Restored, Whole, embed_job
 from .queue import put
 from .session import Row, Transaction, Values
 from .spaces import erase_vectors
@@ -164,16 +164,6 @@ async def _insert(
     rows = [codec.memory_values(memory, texts, touched=version) for memory in memories]
     await session.run_many("insert_memory", rows)
     await session.run_many("insert_revision", map(codec.revision_values, revisions))
-
-
-async def count(session: Transaction, deliveries: Sequence[Delivery]) -> None:
-    """See `MemoryStore.count`."""
-    values: list[dict[str, Any]] = []
-    for delivery in sorted(deliveries, key=lambda each: each.scope.id):
-        ids = sorted(known(id for counts in delivery.counts.values() for id in counts))
-        counts = {use: [delivery.counts.get(use, {}).get(id, 0) for id in ids] for use in USES}
-        values.append({"scope_id": delivery.scope.id, "ids": ids, **counts, "now": delivery.at})
-    await session.run_many("count_usage", values)
 
 
 # -- memories of another store ------------------------------------------------------------------
