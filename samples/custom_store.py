@@ -19,8 +19,8 @@ import numpy as np
 from kagent_memory import Memory, Scope
 from kagent_memory.errors import Conflict, StoreError
 from kagent_memory.records import Change, new_id
-from kagent_memory.stores import Adapter, EmbeddingSpaces, MemoryStore, codec, decisions, open_with
-from kagent_memory.stores.filter_match import is_visible
+from kagent_memory.stores import Adapter, EmbeddingSpaces, MemoryStore, codec, open_with
+from kagent_memory.stores.decisions import in_order, is_visible, tombstones_of
 from kagent_memory.stores.planning import Plan, checked
 from kagent_memory.stores.spaces import EmbeddingSpace
 from kagent_memory.stores.values import (
@@ -123,7 +123,7 @@ class DictStore(MemoryStore, EmbeddingSpaces):
         roots = data.whole if erasure.everything else [*ids, *erasure.ids]
         erased = lineage_of(data.whole, roots)
         if not erasure.dry_run:
-            stones = (decisions.tombstones_of(data.whole[id], data.salt) for id in erased)
+            stones = (tombstones_of(data.whole[id], data.salt) for id in erased)
             data.tombstones.update({("event", event) for event in erasure.event_ids}, *stones)
             data.erase(sorted(erased))
         return tuple(sorted(erased))
@@ -172,7 +172,7 @@ class DictStore(MemoryStore, EmbeddingSpaces):
     async def scopes(self, **query: Any) -> Sequence[Scope]:
         await self.all()
         scopes = [data.scope for data in self._scopes.values() if data.whole]
-        return decisions.in_order(scopes, **query)
+        return in_order(scopes, **query)
 
 
 class DictAdapter(Adapter):

@@ -12,7 +12,7 @@ from ..ingestion.echoes import Statements, unmasked
 from ..language.tokenizer import identity
 from ..records import Memory, Message, Scope
 from ..redaction import texts_of
-from ..stores.filter_match import is_visible
+from ..stores.decisions import is_visible
 from ..stores.planning import said, slot_of, was_to_replace
 from ..stores.values import Whole, every_state
 from .opened import Opened

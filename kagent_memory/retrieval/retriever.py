@@ -15,7 +15,7 @@ from ..models.reranking import Reranker
 from ..records import EVERYTHING, GATED, Exclusion, Hit, Memory, Mode, Recall, Vector
 from ..settings import MemorySettings
 from ..stores.base import MemoryStore
-from ..stores.filter_match import matches_filter
+from ..stores.decisions import matches_filter
 from ..stores.spaces import EmbeddingSpace
 from ..stores.values import TextMatches
 from ..stores.view import Nearest, Stale

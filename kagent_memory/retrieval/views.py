@@ -20,7 +20,7 @@ from ..errors import InvalidInput
 from ..records import Exclusion, Filter, LeftOut, Memory, Scope, Vector
 from ..stores.base import MemoryStore
 from ..stores.columns import Mask, Rows
-from ..stores.filter_match import matches_filter
+from ..stores.decisions import matches_filter
 from ..stores.index import JoinedIndex, ScopeIndex
 from ..stores.planning import valid_since
 from ..stores.values import MemoryQuery, TextMatches, Whole

@@ -28,20 +28,6 @@ __all__ = [
     "open_with",
 ]
 
-_UNSUPPORTED = {
-    "rls": "keeps scopes apart by PostgreSQL's row level security, and this store has none: use "
-    "postgresql://…, or "
-    "leave rls out.",
-    "read_uri": (
-        "names a standby of PostgreSQL, and this store has none: use postgresql://…, or "
-        "leave read_uri out."
-    ),
-    "encryption_keys": "are set, and this store does not encrypt what it keeps; use "
-    "postgresql://… or libsql:///…, or "
-    "leave the keys out.",
-}
-"""Why an option that only some stores support is refused."""
-
 
 def adapter_of(uri: str) -> tuple[type[Adapter], str]:
     """Return the adapter of a URI, and the URI as that takes it.
@@ -81,9 +67,11 @@ async def open_with(adapter: type[Adapter], uri: str, **options: Unpack[OpenOpti
         ConfigurationError: the adapter refuses.
         StoreError: the database cannot be reached.
     """
-    for name, reason in _UNSUPPORTED.items():
+    for name in ("rls", "read_uri", "encryption_keys"):
         if options.get(name) and name not in adapter.supports:
-            raise ConfigurationError(f"{name} {reason}")
+            raise ConfigurationError(
+                f"This store does not support {name}; use postgresql://…, or leave {name} out."
+            )
     opened = await adapter.open(uri, **options)
     if isinstance(opened, Store):
         return opened

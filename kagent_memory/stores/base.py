@@ -14,13 +14,20 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from operator import attrgetter
 
 from typing_extensions import Unpack
 
 from ..records import EVERYTHING, Filter, Memory, Revision, Scope, Vector
 from .codec import bounded, known
-from .decisions import in_order, page_cursor, page_end
-from .filter_match import is_searched, is_visible, matches_filter
+from .decisions import (
+    in_order,
+    is_searched,
+    is_visible,
+    matches_filter,
+    page_cursor,
+    page_end,
+)
 from .planning import slot_of
 from .spaces import EmbeddingSpaces, refused
 from .values import (
@@ -174,10 +181,7 @@ class MemoryStore(ABC):
             embedded = await self.vectors(scope, query.lacking, ids)
         is_seen = is_visible if query.ids is None and query.lacking is None else is_searched
         newest, after = query.order == "newest", query.after
-
-        def place(memory: Memory) -> tuple[datetime, str]:
-            return memory.created_at, memory.id
-
+        place = attrgetter("created_at", "id")
         matching = [
             memory
             for memory in memories
@@ -267,12 +271,10 @@ class MemoryStore(ABC):
         ]
 
     async def group(self, scope: Scope, group: str) -> Sequence[Revision]:
-        """Return all revisions of one decision (see `Change.group`)."""
+        """Return all revisions of one decision (see `Change.group`), by time."""
         revisions = [revision for whole in await self.whole(scope) for revision in whole.revisions]
         of_group = [revision for revision in revisions if revision.group == group]
-        return sorted(
-            of_group, key=lambda revision: (revision.at, revision.memory_id, revision.revision)
-        )
+        return sorted(of_group, key=lambda revision: revision.at)
 
     @abstractmethod
     async def vectors(
@@ -296,13 +298,10 @@ class MemoryStore(ABC):
         and tags. This default reads them all; a store may be faster.
         """
         matching = await self.select(scope, MemoryQuery(filter=filter, now=now))
-        topics = Counter(label for memory in matching for label in {*memory.topics})
-        tags = Counter(label for memory in matching for label in {*memory.tags})
-        counted = (
-            sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:most]
-            for counts in (topics, tags)
-        )
-        return Facets(len(matching), *map(dict[str, int], counted))
+        topics = sorted(label for memory in matching for label in {*memory.topics})
+        tags = sorted(label for memory in matching for label in {*memory.tags})
+        counts = (dict(Counter(labels).most_common(most)) for labels in (topics, tags))
+        return Facets(len(matching), *counts)
 
     @abstractmethod
     async def stats(self, scope: Scope, *, now: datetime, popular_after: int = 10) -> ScopeStats:

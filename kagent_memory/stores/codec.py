@@ -154,11 +154,6 @@ def is_id(value: object) -> bool:
     return isinstance(value, str) and _ID.fullmatch(value) is not None
 
 
-def id_text(digits: str) -> str:
-    """Return the canonical spelling of an id's 32 hexadecimal digits."""
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
-
-
 def ids_in(text: str) -> list[str]:
     """Split ids that a statement returned as one text, which is faster than a row each."""
     return [text[start : start + _ID_CHARS] for start in range(0, len(text), _ID_CHARS)]

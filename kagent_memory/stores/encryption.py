@@ -29,10 +29,15 @@ class KeyRing:
     Each scope has data keys of its own, derived from these (HKDF-SHA256). A sealed value is
     AES-256-GCM with a random nonce, behind a header that names its key. It is bound to its row
     (`place`), and opens in no other.
+
+    Attributes:
+        current: the id of the key that seals.
+        header: the head of the values that it seals.
     """
 
     def __init__(self, keys: Mapping[str, bytes]) -> None:
         self._keys = dict(keys)
+        self.current = next(iter(keys))
         self._cipher = lru_cache(CIPHERS)(self._new_cipher)
         self._headers = {
             id: FORMAT + bytes([len(id)]) + id.encode() + _derived(key, b"", b"check", CHECK_BYTES)
@@ -73,11 +78,6 @@ class KeyRing:
                 f"encryption_keys is set, but empty; write {_EXAMPLE}, or unset it."
             )
         return cls(keys)
-
-    @property
-    def current(self) -> str:
-        """Return the id of the key that seals."""
-        return next(iter(self._keys))
 
     def seal(self, data: bytes, scope_id: bytes, place: bytes) -> bytes:
         """Encrypt data for one place of a scope."""

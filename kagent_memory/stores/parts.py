@@ -5,7 +5,6 @@ and the adapters that open stores.
 from __future__ import annotations
 
 import hashlib
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -183,12 +182,13 @@ def store_in(
         options: the options that the store was opened with.
         searches: the database for searches and lists, perhaps a little behind; None: the same.
     """
-    cache_mb = options.get("cache_mb", CACHE_MB)
-    memories = SqlMemoryStore(database, cache_mb=cache_mb, searches=searches)
+    memories = SqlMemoryStore(
+        database, cache_mb=options.get("cache_mb", CACHE_MB), searches=searches
+    )
     return Store(memories, JobQueue(database), TokenStore(database), ReceiptStore(database))
 
 
-class Adapter(ABC):
+class Adapter:
     """A kind of database; used as a class, never as an object.
 
     Attributes:
@@ -198,7 +198,6 @@ class Adapter(ABC):
     supports: ClassVar[frozenset[str]] = frozenset()
 
     @classmethod
-    @abstractmethod
     async def open(cls, uri: str, **options: Unpack[OpenOptions]) -> MemoryStore | Store:
         """Connect and migrate to the newest schema; safe if many processes do so at once.
 

@@ -13,7 +13,7 @@ from ..errors import Conflict, InvalidInput, NotFound
 from ..language import tokenizer
 from ..records import SEARCHED, Change, Memory, Revision, Usage
 from . import codec
-from .filter_match import is_visible
+from .decisions import is_visible
 from .spaces import checked_vector
 from .values import Batch
 

@@ -6,8 +6,9 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from ..records import Scope
 from .codec import bounded, to_iso
@@ -43,8 +44,7 @@ class Receipt:
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReceiptChain:
+class ReceiptChain(NamedTuple):
     """The number of receipts in a chain, and the digest of the last."""
 
     length: int
@@ -63,12 +63,9 @@ def keyed_digest(key: bytes, what: bytes) -> str:
 
 def seal(receipt: Receipt) -> str:
     """Return the digest of a receipt's other fields."""
-    values = [
-        receipt.number, receipt.kind, receipt.memories, to_iso(receipt.at), receipt.who,
-        receipt.whose, receipt.digests,
-        receipt.previous,
-    ]  # fmt: skip
-    return hashlib.sha256(json.dumps(values, ensure_ascii=False).encode()).hexdigest()
+    *values, _ = astuple(receipt)
+    text = json.dumps(values, ensure_ascii=False, default=to_iso)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def problems(receipts: Sequence[Receipt], before: Receipt | None) -> Iterator[str]:
@@ -88,7 +85,7 @@ def problems(receipts: Sequence[Receipt], before: Receipt | None) -> Iterator[st
 def problem_at_end(chain: ReceiptChain | None, last: Receipt | None) -> str | None:
     """Report a problem of a chain's end, or None."""
     number, digest = (last.number, last.digest) if last else (0, "")
-    if chain and (chain.length, chain.head) == (number, digest):
+    if chain == (number, digest):
         return None
     noted = chain.length if chain else "no"
     return f"its record tells of {noted} receipts, which end otherwise than these {number}"

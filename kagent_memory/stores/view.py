@@ -18,7 +18,7 @@ from ..language.tokenizer import query_terms
 from ..records import EVERYTHING, SEARCHED, Filter, Memory, Scope, Vector
 from .codec import Texts, bounded
 from .columns import Mask
-from .filter_match import matches_filter
+from .decisions import matches_filter
 from .index import ENTRY_WEIGHT, ScopeIndex, entry_of
 from .spaces import checked_vector
 from .values import Stale, TextMatches

@@ -9,7 +9,7 @@ import pytest
 
 from ..errors import InvalidInput
 from ..records import EVERYTHING, Filter, Memory, new_id
-from ..stores.filter_match import is_visible, matches_filter
+from ..stores.decisions import is_visible, matches_filter
 from ..stores.values import Order
 from .contract_round_trip import same_json
 from .contract_search import assert_found

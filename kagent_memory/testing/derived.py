@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from ..records import Memory
-from ..stores.filter_match import is_visible
+from ..stores.decisions import is_visible
 from ..stores.planning import identity_of
 from ..stores.values import Delivery, ScopeStats, Whole
 

@@ -29,7 +29,7 @@ async def test_what_an_adapter_lacks_is_named():
     """A store without encryption takes no keys, and an adapter without `open` opens nothing."""
     with pytest.raises(NotImplementedError, match="`open`"):
         await open_with(Adapter, "dict://")
-    with pytest.raises(ConfigurationError, match="does not encrypt"):
+    with pytest.raises(ConfigurationError, match="leave encryption_keys out"):
         await open_with(DictAdapter, "dict://", encryption_keys="id:" + "A" * 43)
 
 

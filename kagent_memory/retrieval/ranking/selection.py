@@ -13,7 +13,7 @@ from itertools import chain
 from ...language.passages import passage
 from ...language.tokenizer import estimated_tokens, normalised
 from ...records import Exclusion, Hit, Memory
-from ...stores.filter_match import matches_filter
+from ...stores.decisions import matches_filter
 from ...stores.planning import said, was_to_replace
 from ..search import Search
 from .rank import Ranked

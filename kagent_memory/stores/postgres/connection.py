@@ -33,7 +33,6 @@ from typing_extensions import override
 from ...checks import json_text
 from ...errors import ConfigurationError, Conflict, InvalidInput, KagentMemoryError, StoreError
 from ...records import Scope
-from ..codec import id_text
 from ..encryption import KeyRing
 from ..sql import queries, statement
 from ..sql.session import Query, Row, Values
@@ -205,7 +204,7 @@ class _IdLoader(Loader):
 
     @override
     def load(self, data: Buffer) -> str:
-        return id_text(bytes(data).hex())
+        return str(uuid.UUID(bytes=bytes(data)))
 
 
 class _UtcLoader(TimestamptzBinaryLoader):
@@ -373,7 +372,7 @@ _TRANSIENT = (
 
 def translated(error: psycopg.Error) -> KagentMemoryError:
     """Return the package's error for an error of the driver."""
-    words = " ".join(str(error).split())
+    words = one_line(error)
     if isinstance(error, errors.RaiseException):  # raised by our SQL
         return ConfigurationError(str(error.diag.message_primary))
     if isinstance(error, errors.UndefinedTable) and "memory_vector_" in words:
@@ -398,7 +397,7 @@ def translated_refusal(error: psycopg.Error) -> KagentMemoryError:
     """Return the package's error for a database that could not be opened."""
     if error.sqlstate is not None:
         return translated(error)
-    words = " ".join(str(error).split())
+    words = one_line(error)
     if isinstance(error, psycopg.ProgrammingError):
         return ConfigurationError(f"Invalid PostgreSQL URI: {words}.")
     if isinstance(error, psycopg.InterfaceError):  # on the usual event loop of Windows
@@ -411,3 +410,8 @@ def translated_refusal(error: psycopg.Error) -> KagentMemoryError:
         f"PostgreSQL refused the connection: {reason.strip()}; check host, user, password and "
         "database in the URI, and let this host in (pg_hba.conf)."
     )
+
+
+def one_line(error: object) -> str:
+    """Return the text of an error in one line, without a full stop."""
+    return " ".join(str(error).split()).rstrip(".")

@@ -17,7 +17,7 @@ from ...errors import ConfigurationError, Conflict, InvalidInput, StoreError
 from ...records import Scope
 from ..sql.session import Row, Script, Session
 from ..values import Behind
-from .connection import Target, translated_refusal
+from .connection import Target, one_line, translated_refusal
 from .database import Pool, PostgresDatabase, node_of
 
 logger = logging.getLogger(__name__)
@@ -130,7 +130,7 @@ class Standby(PostgresDatabase):
             except (Behind, InvalidInput):  # an embedding space may be new
                 self.note("behind")
             except (StoreError, Conflict) as error:
-                self.note("away", _one_line(error))
+                self.note("away", one_line(error))
             else:
                 self.note("answered")
                 return answer
@@ -160,16 +160,12 @@ async def open_standby(uri: str, target: Target, size: int, primary: PostgresDat
     except psycopg.Error as error:
         problem = translated_refusal(error)
         wrong = problem if isinstance(problem, ConfigurationError) else None
-        standby.note("away", _one_line(error))
+        standby.note("away", one_line(error))
     if wrong:
         await pool.close()
         raise ConfigurationError(
-            f"read_uri: {_one_line(wrong)}; name a streaming standby of the database, or leave it "
+            f"read_uri: {one_line(wrong)}; name a streaming standby of the database, or leave it "
             "out."
         )
     primary.wrote = standby.note_write
     return standby
-
-
-def _one_line(error: object) -> str:
-    return " ".join(str(error).split()).rstrip(".")

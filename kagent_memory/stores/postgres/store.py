@@ -37,9 +37,28 @@ class PostgresStore(Adapter):
     @classmethod
     async def open(cls, uri: str, **options: Unpack[OpenOptions]) -> Store:
         if uri.startswith("pgserver:"):
-            directory = _directory_of(uri)
-            uri = await asyncio.to_thread(_start, directory)
-        return await _open(uri, options)
+            uri = await asyncio.to_thread(_start, _directory_of(uri))
+        target = Target(
+            conninfo=uri,
+            schema=options.get("schema", "kagent_memory"),
+            statement_seconds=options.get("statement_timeout_seconds", 15.0),
+        )
+        size, reads = options.get("pool_size", 10), None
+        ring = KeyRing.parse(options.get("encryption_keys"))
+        pool = await Pool.open(target, size=size, source=options.get("pool"))
+        database = PostgresDatabase(pool, ring=ring)
+        try:
+            migration = partial(prepare, row_security=options.get("rls", False))
+            if await pool.use(migration) is not None:
+                await pool.forget()
+            if (read_uri := options.get("read_uri")) is not None:
+                reads = await open_standby(read_uri, target, size, database)
+        except BaseException as error:
+            await pool.close()
+            if isinstance(error, psycopg.Error):
+                raise translated_refusal(error) from error
+            raise
+        return store_in(database, options, searches=reads)
 
     @override
     @classmethod
@@ -69,30 +88,6 @@ class PostgresStore(Adapter):
             raise translated_refusal(error) from error
         finally:
             await pool.close()
-
-
-async def _open(conninfo: str, options: OpenOptions) -> Store:
-    target = Target(
-        conninfo=conninfo,
-        schema=options.get("schema", "kagent_memory"),
-        statement_seconds=options.get("statement_timeout_seconds", 15.0),
-    )
-    size, reads = options.get("pool_size", 10), None
-    ring = KeyRing.parse(options.get("encryption_keys"))
-    pool = await Pool.open(target, size=size, source=options.get("pool"))
-    database = PostgresDatabase(pool, ring=ring)
-    try:
-        migration = partial(prepare, row_security=options.get("rls", False))
-        if await pool.use(migration) is not None:
-            await pool.forget()
-        if (read_uri := options.get("read_uri")) is not None:
-            reads = await open_standby(read_uri, target, size, database)
-    except BaseException as error:
-        await pool.close()
-        if isinstance(error, psycopg.Error):
-            raise translated_refusal(error) from error
-        raise
-    return store_in(database, options, searches=reads)
 
 
 def _directory_of(uri: str) -> Path:

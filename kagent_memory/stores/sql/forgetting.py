@@ -12,7 +12,7 @@ from ...concurrency import batched
 from ..codec import known
 from ..decisions import tombstones_of
 from ..receipts import add_receipt
-from ..values import Erasure, Whole, with_after
+from ..values import Erasure, ForgottenTenant, Whole, with_after
 from .queue import withdraw
 from .session import Transaction
 from .spaces import erase_vectors
@@ -94,12 +94,8 @@ async def erase(session: Transaction, ids: Sequence[str]) -> None:
 
 async def erase_some(
     session: Transaction, *, limit: int, who: str | None, now: datetime
-) -> tuple[int, bool]:
-    """Delete up to `limit` memories of a scope, and everything else of it once none is left.
-
-    Returns:
-        The number of deleted memories, and True if the scope is gone.
-    """
+) -> ForgottenTenant:
+    """Delete up to `limit` memories of a scope, and everything else of it once none is left."""
     await session.touch(1)
     erased_ids = await session.ids("some_memories", limit=limit)
     await erase(session, erased_ids)
@@ -111,7 +107,7 @@ async def erase_some(
         await session.send("erase_scope")
     if who is not None and erased_ids:
         await add_receipt(session, "forget_tenant", erased_ids, who=who, now=now)
-    return len(erased_ids), is_empty
+    return ForgottenTenant(scopes=int(is_empty), memories=len(erased_ids), done=False)
 
 
 async def _lineage(session: Transaction, ids: Set[str]) -> tuple[dict[str, Whole], Set[str]]:

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 from ...errors import ConfigurationError
-from ...records import Scope
 from ..codec import Texts
 from ..values import Gone, Pruned, Rotated
 from .forgetting import erase
@@ -21,15 +20,12 @@ ROWS_AT_ONCE = 50
 
 async def pages(database: Database, statement: str, **values: Any) -> AsyncIterator[Sequence[Row]]:
     """Yield the scopes of a named query in pages, ordered by id."""
-    after: Scope | None = None
-
-    async def page(session: Transaction) -> Sequence[Row]:
-        place = after and after.id
-        return await session.rows(statement, scope_id=place, limit=SCOPES_AT_ONCE, **values)
-
-    while rows := await run(database, page, write=False):
+    place: dict[str, Any] = {"scope_id": None, "limit": SCOPES_AT_ONCE}
+    while rows := await run(
+        database, lambda session: session.rows(statement, **place, **values), write=False
+    ):
         yield rows
-        after = to_scope(rows[-1])
+        place["scope_id"] = to_scope(rows[-1]).id
 
 
 async def prune(

@@ -305,10 +305,10 @@ class SqlMemoryStore(Part, MemoryStore):
         for scope in map(to_scope, rows):
             at_most = min(remaining, forgetting.ERASED_AT_ONCE)
             script = partial(forgetting.erase_some, limit=at_most, who=who, now=now)
-            count, is_empty = await run(self.database, script, scope, write=True)
+            gone = await run(self.database, script, scope, write=True)
             self.indexes.drop(scope)
-            erased += ForgottenTenant(scopes=int(is_empty), memories=count, done=False)
-            remaining -= max(count, 1)
+            erased += gone
+            remaining -= max(gone.memories, 1)
             if remaining <= 0:
                 break
         if rows or tokens:
@@ -336,14 +336,13 @@ class SqlMemoryStore(Part, MemoryStore):
     @override
     @reading
     async def scopes(self, session: Transaction, **which: Unpack[ScopeQuery]) -> Sequence[Scope]:
-        parts, limit = named(which), bounded(which.get("limit", 1000))
+        parts, limit = named(which), bounded(which.setdefault("limit", 1000))
         fixed = [name for name, part in parts.items() if part is not None]
         start = {f"from_{name}": getattr(which.get("after"), name, "") for name in parts}
         values = {**parts, **start, "limit": limit + 1}  # `after` itself may be among them
         # long names are outside the index; one statement for both is slow on a cluster
         queries = ("_".join(["scopes", *fixed]), "long_scopes")
         short, long = await session.several((query, values) for query in queries)
-        which["limit"] = limit
         return in_order(map(to_scope, (*short, *long)), **which)
 
     @override

@@ -133,8 +133,7 @@ class JobQueue(Part):
             if not due:  # trying the former ones may have taken long
                 if unreadable is not None:
                     raise unreadable
-                due = [*await self._claimable(now=now, exclude=exclude)]
-                self._due[tuple(exclude)] = due
+                due = self._due[tuple(exclude)] = await self._claimable(now=now, exclude=exclude)
             if not due:
                 return None
             candidate = due.pop(0)
@@ -154,7 +153,7 @@ class JobQueue(Part):
     @reading
     async def _claimable(
         self, session: Transaction, *, now: datetime, exclude: Sequence[tuple[str, str]]
-    ) -> Sequence[Candidate]:
+    ) -> list[Candidate]:
         """Return the claimable jobs: scopes served never or longest ago first, then the
         oldest job.
         """
@@ -179,8 +178,9 @@ class JobQueue(Part):
         """Extend the lease to `lease_seconds` from now; False if the fence moved or the job is
         gone.
         """
-        lease = {"id": job.id, "fence": job.fence, "lease_seconds": lease_seconds}
-        return bool(await session.rows("renew_job", **lease))
+        return bool(
+            await session.rows("renew_job", id=job.id, fence=job.fence, lease_seconds=lease_seconds)
+        )
 
     @writing
     async def release(
@@ -201,8 +201,9 @@ class JobQueue(Part):
             error: the error of the last attempt.
             dead: True to make it a dead letter.
         """
-        state: JobState = "dead" if dead else "queued"
-        released = replace(job, state=state, run_after=run_after, error=error)
+        released = replace(
+            job, state="dead" if dead else "queued", run_after=run_after, error=error
+        )
         return bool(await session.rows("release_job", **session.codec.job_values(released)))
 
     @reading

@@ -151,9 +151,12 @@ class RowCodec:
         digests = self.digests({name: values[name] for name in (*FILTERED, "slot")})
         if self.ring is not None:
             assert self.key
-            place = {"chars": len(memory.content), "asks": tokenizer.is_question(memory.content)}
-            indexed = _json({**place, "author": memory.author}) + b"\n"
-            terms = indexed + texts.postings(memory)
+            indexed = {
+                "chars": len(memory.content),
+                "asks": tokenizer.is_question(memory.content),
+                "author": memory.author,
+            }
+            terms = _json(indexed) + b"\n" + texts.postings(memory)
             values["postings"] = self._seal(terms, _place("postings", memory.id))
         return self._sealed(MEMORIES, values) | digests
 

@@ -102,7 +102,7 @@ class Transaction:
     async def jobs(self, query: str, /, **values: Any) -> list[Job]:
         """Return the jobs of the named query, in any scope."""
         rows = await self.rows(query, **values)
-        return [RowCodec(self.session.ring, to_scope(row)).job(row) for row in rows]
+        return [self.of(to_scope(row)).codec.job(row) for row in rows]
 
     async def wholes(self, ids: Iterable[str]) -> dict[str, Whole]:
         """Return id → memory with its history, in the order of `ids`: see `MemoryStore.whole`."""

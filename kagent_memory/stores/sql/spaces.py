@@ -11,7 +11,7 @@ from typing_extensions import override
 from ...errors import Conflict
 from ...records import Vector
 from ..spaces import EmbeddingSpace, EmbeddingSpaces, SpaceState
-from .session import Database, Part, Transaction, reading, writing
+from .session import Database, Part, Transaction, reading, run, writing
 
 
 class SqlEmbeddingSpaces(Part, EmbeddingSpaces):
@@ -35,13 +35,11 @@ class SqlEmbeddingSpaces(Part, EmbeddingSpaces):
     @override
     async def add(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
         present = _named(await self.all(), name, dimensions)  # a search waits for no writer
-        return present or await self._add(name, dimensions, probe)
-
-    @writing
-    async def _add(
-        self, session: Transaction, name: str, dimensions: int, probe: Vector | None
-    ) -> EmbeddingSpace:
-        return await _registered(session, name, dimensions, probe, "current")
+        return present or await run(
+            self.database,
+            lambda session: _registered(session, name, dimensions, probe, "current"),
+            write=True,
+        )
 
     @override
     @writing
@@ -107,10 +105,10 @@ async def _registered(
     """Return the embedding space of this name and width; create it and its table if needed."""
     packed = None if probe is None else np.asarray(probe, "<f4").tobytes()
     values = {"name": name, "dimensions": dimensions, "probe": packed, "state": state}
-    is_new = False
+    created = ()
     while (space := _named(await embedding_spaces(session), name, dimensions)) is None:
         # no row if another transaction added a space meanwhile: read again
-        is_new = bool(await session.rows("insert_embedding_space", **values))
-    if is_new:
+        created = await session.rows("insert_embedding_space", **values)
+    if created:
         await session.rows("make_vectors", space=space.number, width=dimensions)
     return space
