@@ -101,10 +101,12 @@ class QueueContract(ContractPart):
     async def test_scopes_take_turns(self, home: ScopedStore) -> None:
         """However long one of them has queued."""
         many, few, one = home, home.elsewhere(), home.elsewhere()
-        await home.store.enqueue(
+        await home.store.queue.enqueue(
             [a_job(many.scope, created_at=NOW - DAY + n * SECOND) for n in range(50)]
         )
-        await home.store.enqueue([a_job(few.scope, created_at=NOW - n * SECOND) for n in (3, 2)])
+        await home.store.queue.enqueue(
+            [a_job(few.scope, created_at=NOW - n * SECOND) for n in (3, 2)]
+        )
         order: list[Scope] = []
         for turn in range(6):
             if turn == 3:
@@ -184,7 +186,7 @@ class QueueContract(ContractPart):
         assert (dict(timer.payload), timer.run_after) == ({"n": 2}, LATER)
         await home.enqueue("session_end", key="t")
         await home.enqueue("transcript", key="s")
-        await home.store.enqueue([a_job(home.scope), a_job(home.scope)])
+        await home.store.queue.enqueue([a_job(home.scope), a_job(home.scope)])
         await home.apply(jobs=[a_job(home.scope)])
         assert len(await home.jobs()) == 6
         other = home.elsewhere()
@@ -205,7 +207,7 @@ class QueueContract(ContractPart):
         assert timer.payload == messages("e1", "e2", "e3", "e4")
         assert timer.run_after == NOW + 3 * SECOND
         both = [a_job(home.scope, "embed", key="t", payload=payload) for payload in payloads[:2]]
-        await home.store.enqueue(both)
+        await home.store.queue.enqueue(both)
         [folded] = [job for job in await home.jobs() if job.key == "t"]
         assert (folded.id, folded.payload) == (both[0].id, messages("e1", "e2", "e3", n=2))
 
@@ -250,7 +252,7 @@ class QueueContract(ContractPart):
             a_job(scope, "session_end", created_at=NOW + n * SECOND, key=f"k{n}", **values)
             for n, scope in enumerate(scopes * 2)
         ]
-        await home.store.enqueue(jobs[::-1])
+        await home.store.queue.enqueue(jobs[::-1])
         for tenant, user in product(("", "t", "x", None), ("v", None)):
             fitting = [
                 job
@@ -334,7 +336,7 @@ class QueueContract(ContractPart):
         """
         scopes = [home.elsewhere().scope for _ in range(10)]
         jobs = [a_job(scope) for scope in scopes * 2]
-        await home.store.enqueue(jobs)
+        await home.store.queue.enqueue(jobs)
         claimers = (claim_all(home, f"worker {n}") for n in range(5))
         claimed = [job for some in await asyncio.gather(*claimers) for job in some]
         assert sorted(job.scope.id for job in claimed) == sorted(scope.id for scope in scopes)

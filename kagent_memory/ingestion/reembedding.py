@@ -108,7 +108,7 @@ async def backfill(
             lacking = scopes
             for space in own_spaces[:1]:
                 lacking = await store.memories.lacking_vectors(scopes, space.number, now=now)
-            await store.enqueue([embed_job(scope, now) for scope in lacking])
+            await store.queue.enqueue([embed_job(scope, now) for scope in lacking])
             wake()
     except KagentMemoryError as error:
         logger.warning(

@@ -122,7 +122,7 @@ class Writing(Opened):
                     run_after=now + timedelta(minutes=end_after_minutes),
                 )
                 jobs.append(timer)
-            await self.store.enqueue(jobs)
+            await self.store.queue.enqueue(jobs)
         self.worker.wake(llm if isinstance(llm, str) else llm.name if llm else "")
         return job.id if job in jobs else None
 
@@ -131,7 +131,7 @@ class Writing(Opened):
         """Run the session's armed timer now; do nothing without one."""
         timer = await self.store.queue.waiting(scope, "session_end", session_id)
         if timer is not None:
-            await self.store.enqueue([replace(timer, run_after=self.clock())])
+            await self.store.queue.enqueue([replace(timer, run_after=self.clock())])
             self.worker.wake()
 
     @verb("POST /memories", durable=True)

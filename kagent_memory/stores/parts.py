@@ -27,7 +27,6 @@ from .values import (
     Batch,
     Erasure,
     ForgottenTenant,
-    Job,
     OpenOptions,
     ScopeQuery,
     ScopeStats,
@@ -110,10 +109,6 @@ class Store:
         if rest != Batch():
             await self.companion.apply(scope, rest, now=now)
         return applied
-
-    async def enqueue(self, jobs: Sequence[Job]) -> None:
-        """Queue jobs without the messages of events that were ingested or forgotten."""
-        await self.queue.enqueue(jobs)
 
     async def forget(self, scope: Scope, which: Erasure) -> tuple[str, ...]:
         """Erase memories, and withdraw the queued jobs of a session or of everything, with

@@ -120,7 +120,7 @@ class KeepingContract(ContractPart):
         for tokens in (100, 250):
             await home.apply(taken=[("s", f"e{tokens}")], calls=1, tokens=tokens)
         await home.deliver(one.id, two.id)
-        await home.store.enqueue([a_job(home.scope, now=home.now - DAY), a_job(home.scope)])
+        await home.store.queue.enqueue([a_job(home.scope, now=home.now - DAY), a_job(home.scope)])
         await home.elsewhere().enqueue()
         await home.claim()
         stats = await home.at(home.now + DAY).stats()

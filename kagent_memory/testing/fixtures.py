@@ -284,7 +284,7 @@ class ScopedStore:
     async def enqueue(self, kind: JobKind = "transcript", **values: Any) -> Job:
         """Queue a job and return it."""
         job = a_job(self.scope, kind, **values)
-        await self.store.enqueue([job])
+        await self.store.queue.enqueue([job])
         return job
 
     async def try_claim(self, owner: str = "me", **values: Any) -> Job | None:

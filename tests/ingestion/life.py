@@ -86,7 +86,7 @@ def _arm(point: str, *, llm: Any, embedder: Any, store: Any, queue: Any) -> None
     verbs = (
         (llm, "complete"),
         (embedder, "embed"),
-        (store, "enqueue"),
+        (queue, "enqueue"),
         (store, "apply"),
         (queue, "claim"),
     )

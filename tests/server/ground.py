@@ -43,7 +43,7 @@ async def bearing(memories: Memories, **bound: Any) -> dict[str, str]:
 async def dead_letter(memories: Memories, scope: Scope, now: datetime) -> str:
     """Leave a job that no retry repairs, and return its id."""
     job = a_job(scope, now=now)
-    await memories.store.enqueue([job])
+    await memories.store.queue.enqueue([job])
     claimed: Any = await memories.store.queue.claim("tests", now=now, lease_seconds=5)
     await memories.store.queue.release(claimed, run_after=now, error="it failed", dead=True)
     return job.id

@@ -130,7 +130,7 @@ async def test_a_bound_caller_finds_only_its_scopes_and_jobs(
     mine = [Scope("", "zoe", "z"), Scope("acme", "zoe", "a"), Scope("acme", "ada", "z")]
     heavy = {"messages": [{"text": "x" * 1000, "event_id": "e"}]}
     jobs = [a_job(scope, now=clock(), payload=heavy) for scope in (*others, *mine)]
-    await memories.store.enqueue(jobs)
+    await memories.store.queue.enqueue(jobs)
     async with client_of(memories, clock, GUARDED) as client:
         for bound, own in (({"user": "zoe"}, mine[:1]), ({"tenant": "acme"}, mine[1:])):
             client.headers.update(await bearing(memories, **bound))

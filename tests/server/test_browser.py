@@ -80,7 +80,7 @@ async def _filled() -> Memories:
         Scope("", "eve", "hostile"), [Fact(text, topics=(text[:40],)) for text in HOSTILE]
     )
     await dead_letter(memories, SCOPE, now)
-    await memories.store.enqueue([a_job(SCOPE, now=now)])
+    await memories.store.queue.enqueue([a_job(SCOPE, now=now)])
     return memories
 
 

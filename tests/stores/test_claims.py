@@ -18,7 +18,7 @@ async def test_ten_thousand_queued_events_of_one_user_hold_up_nobody(tmp_path: P
     path = tmp_path / "memory.db"
     others = [Scope("acme", f"user{number}", "desk") for number in range(12)]
     async with await open_store(f"libsql:///{path}") as store:
-        await store.enqueue([a_job(Scope("acme", "a", "desk"))])
+        await store.queue.enqueue([a_job(Scope("acme", "a", "desk"))])
         with closing(sqlite3.connect(path)) as file, file:
             names: list[str] = [row[1] for row in file.execute("PRAGMA table_info(ingest_job)")]
             new = "printf('%032d', number)"
@@ -29,7 +29,7 @@ async def test_ten_thousand_queued_events_of_one_user_hold_up_nobody(tmp_path: P
                 "numbers LIMIT 10000) INSERT INTO ingest_job "
                 f"SELECT {picked} FROM ingest_job, numbers WHERE key = ''"
             )
-        await store.enqueue([a_job(scope) for scope in others])
+        await store.queue.enqueue([a_job(scope) for scope in others])
         async with asyncio.timeout(60):  # it took minutes while each job was compared with each
             claim = partial(store.queue.claim, "me", now=NOW, lease_seconds=30)
             served = [job.scope for _ in range(13) if (job := await claim())]

@@ -105,7 +105,9 @@ async def lived(memories: Memories, scope: Scope, count: int = 5) -> list[str]:
     message = Message(role="user", text=f"{CANARY} waits", event_id="e")
     await memories.remember(scope, [message], "waiting")
     payload = {"said": CANARY}
-    await store.enqueue([a_job(scope, now=NOW - 9 * DAY, session_id="failed", payload=payload)])
+    await store.queue.enqueue(
+        [a_job(scope, now=NOW - 9 * DAY, session_id="failed", payload=payload)]
+    )
     claimed = await store.queue.claim("worker", now=NOW, lease_seconds=20)
     assert claimed is not None
     assert claimed.payload == payload

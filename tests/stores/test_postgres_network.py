@@ -97,10 +97,10 @@ async def test_a_large_write_over_a_slow_line_is_not_given_up(postgres_uri):
     with Relay(postgres_uri) as relay:
         async with await open_store(relay.uri, statement_timeout_seconds=bound - 2) as store:
             # the server's own clock runs from a statement's text on, which it now knows
-            await store.enqueue([small])
+            await store.queue.enqueue([small])
             relay.speed = 300_000
             start = time.monotonic()
-            await store.enqueue([large])
+            await store.queue.enqueue([large])
             assert time.monotonic() - start > bound
             relay.flow()
             assert [job.payload for job in await store.queue.jobs(scope=SCOPE)] == [{}, payload]

@@ -61,7 +61,7 @@ async def busy_life(uri: str, schema: str) -> None:
             await store.apply(
                 scope, Batch(changes=adding(memory, explicit=True), **values), now=NOW
             )
-            await store.enqueue([a_job(scope, "embed", key=schema)])
+            await store.queue.enqueue([a_job(scope, "embed", key=schema)])
             listed = (await store.memories.list(scope, limit=1000, now=NOW)).memories
             assert {memory.content for memory in listed} == {
                 f"zebra {n} {schema}" for n in range(turn + 1)

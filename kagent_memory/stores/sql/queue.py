@@ -89,7 +89,9 @@ class JobQueue(Part):
         self._due = TTLCache[tuple[tuple[str, str], ...], list[Candidate]](1, DUE_SECONDS)
 
     async def enqueue(self, jobs: Sequence[Job]) -> None:
-        """Queue jobs durably. See `Job.key` for coalescing. Crosses scopes."""
+        """Queue jobs durably, without the messages of events that were ingested or forgotten. See
+        `Job.key` for coalescing. Crosses scopes.
+        """
         if jobs:
             await self._put(jobs)
             self._due.clear()  # new scopes have their turn next

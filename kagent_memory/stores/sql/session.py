@@ -245,9 +245,11 @@ async def run(
 def _scope_of(first: object) -> Scope | None:
     """Return the scope of a method's first argument, or the only one of its elements."""
     values = cast("Sequence[object]", first) if isinstance(first, Sequence) else [first]
-    scopes = {getattr(value, "scope", value) for value in values}
-    scope = scopes.pop() if len(scopes) == 1 else None
-    return scope if isinstance(scope, Scope) else None
+    match [*{getattr(value, "scope", value) for value in values}]:
+        case [Scope() as scope]:
+            return scope
+        case _:
+            return None
 
 
 def _verb(
