@@ -117,8 +117,8 @@ class Contents:
         return {defect: sorted(getattr(self, defect)()) for defect in defects}
 
     def exact_duplicate(self) -> Iterator[Case]:
-        """Find memories that say the same word for word."""
-        for ids in _groups(self.visible, _text):
+        """Find memories, turns or facts, that say the same word for word."""
+        for ids in _groups(self.visible, lambda memory: identity(memory.content, verbatim=False)):
             yield ids, f"{len(ids)} say the same, word for word"
 
     def near_duplicate(self) -> Iterator[Case]:
@@ -145,13 +145,12 @@ class Contents:
                 yield sorted(map(facts.__getitem__, pair), key=lambda fact: (said(fact), fact.id))
 
     def recall_loop(self) -> Iterator[Case]:
-        """Find texts of agents and tools that repeat older memories in other words."""
-        known, texts = Statements(), set[bytes]()
+        """Find texts of agents and tools that repeat older memories."""
+        known = Statements()
         for memory in sorted(self.visible, key=lambda memory: (memory.created_at, memory.id)):
-            spoken, is_new = Message(text=memory.content, role="agent"), _text(memory) not in texts
-            if memory.origin in ("agent", "tool") and is_new and not unmasked(spoken, known):
+            spoken = Message(text=memory.content, role="agent")
+            if memory.origin in ("agent", "tool") and not unmasked(spoken, known):
                 yield (memory.id,), f"what the {memory.origin} said repeats an older memory"
-            texts.add(_text(memory))
             known.add_memory(memory)
 
     def secret(self) -> Iterator[Case]:
@@ -181,8 +180,3 @@ def _groups(
         groups[key(memory)].append(memory.id)
     groups.pop(None, None)
     return (tuple(ids) for ids in groups.values() if len(ids) > 1)
-
-
-def _text(memory: Memory) -> bytes:
-    """Return a digest that is equal for memories, turns or facts, with the same words."""
-    return identity(memory.content, verbatim=False)

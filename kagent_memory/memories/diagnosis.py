@@ -157,9 +157,9 @@ async def check_queue(memories: Opened) -> Diagnosis:
 
 async def _unembedded(memories: Opened) -> int:
     """Return how many of the first scopes have memories without a vector of the embedder."""
-    store, own = memories.store.memories, memories.vectors
+    store, name = memories.store.memories, memories.vectors and memories.vectors.name
     for space in await store.spaces.all():
-        if own is not None and space.name == own.name and space.state == "current":
+        if (space.name, space.state) == (name, "current"):
             scopes = await memories.store.scopes(limit=LOOKED_AT)
             return len(await store.lacking_vectors(scopes, space.number, now=memories.clock()))
     return 0

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..concurrency import batched
 from ..errors import InvalidInput, NotFound
-from ..records import Count, Filter, Listed, Scope, Text, Time
+from ..records import EVERYTHING, Count, Filter, Listed, Scope, Text, Time
 from ..retention.selections import PART, erasures
 from ..stores.receipts import Receipt, chain_id, problem_at_end, problems
 from ..stores.values import Erasure, ForgottenTenant
@@ -78,7 +78,7 @@ class Forgetting(Opened):
         author: Text | None = None,
         before: Time | None = None,
         after: Time | None = None,
-        filter: MaskedFilter | None = None,
+        filter: MaskedFilter = EVERYTHING,
         everything: bool = False,
         dry_run: bool = False,
         who: Who = "",
@@ -118,17 +118,16 @@ class Forgetting(Opened):
             "created_after": after,
             "created_before": before,
         }
-        condition = filter or Filter()
         named = {name: value for name, value in named.items() if value is not None}
-        if twice := [name for name in named if getattr(condition, name) is not None]:
+        if twice := [name for name in named if getattr(filter, name) is not None]:
             raise InvalidInput(f"The filter names {', '.join(twice)} too; name it once.")
         if tag is not None:
-            named["tags"] = (*condition.tags, tag)
-        has_conditions = filter is not None or bool(named)
+            named["tags"] = (*filter.tags, tag)
+        has_conditions = filter != EVERYTHING or bool(named)
         if sum((ids is not None, has_conditions, everything)) != 1 or not (ids is None or ids):
             raise InvalidInput(ONE_OF_THREE)
-        condition = replace(condition, **named)
-        if has_conditions and condition in (Filter(), Filter(superseded=True)):
+        condition = replace(filter, **named)
+        if has_conditions and condition == Filter(superseded=True):
             raise InvalidInput(
                 "The filter lets every memory through; say everything=True to erase them all."
             )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
-from typing import Any, Self
+from typing import Self, cast
 
 from ..concurrency import cancel_and_wait
 from ..errors import ConfigurationError, StoreError
@@ -39,11 +39,12 @@ class Maintenance(Transfer):
         """Start the background work: the worker, the prune, and the embedding of memories that were
         stored without an embedder.
         """
-        work: dict[str, Coroutine[Any, Any, None]] = {"worker": self.worker.work(self._stop)}
-        if hours := self.settings.prune_every_hours:
-            work["prune"] = keep_pruned(self.store.queue, self.prune, every_hours=hours)
-        if self.vectors is not None:
-            work["backfill"] = self.embed_later(self.vectors)
+        hours = self.settings.prune_every_hours
+        work = {
+            "worker": self.worker.work(self._stop),
+            "prune": keep_pruned(self.store.queue, self.prune, every_hours=hours),
+            "backfill": self.embed_later(),
+        }
         for name, coroutine in work.items():
             task = asyncio.create_task(coroutine, name=f"kagent-memory-{name}")
             task.add_done_callback(_log_failure)
@@ -249,7 +250,7 @@ class Maintenance(Transfer):
         """
         if isinstance(scope, Scope):
             return await audit_scope(self, scope, defects=defects, most=most)
-        total, which = Audit(), ScopeQuery(**asdict(scope)) if scope else ScopeQuery()
+        total, which = Audit(), cast("ScopeQuery", asdict(scope) if scope else {})
         async for each in self.each_scope(**which):
             total = total.plus(await self.audit(each, defects=defects, most=most), most)
             if progress is not None:

@@ -380,8 +380,8 @@ def _choose_models(
     try:
         model = open_llm(choice, settings)
     except ConfigurationError:
-        name = choice.strip() if isinstance(choice, str) else ""
-        model = resolve_llm(name) if name and resolve_llm else None
+        is_name = isinstance(choice, str)
+        model = resolve_llm(choice.strip()) if is_name and resolve_llm else None
         if model is None:
             raise
     embedder = open_embedder(settings.embedding if embedding is None else embedding, settings)

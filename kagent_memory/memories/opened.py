@@ -123,11 +123,12 @@ class Opened:
         """
         batch = Batch(changes=changes)
         batch = await with_vectors(self.vectors, scope, batch, now, strict=strict)
-        return await self.apply(scope, batch, now=now)
+        return await self.store.apply(scope, batch, now=now)
 
-    async def embed_later(self, vectors: StoreEmbedder) -> None:
-        """Queue the embedding of memories without a vector."""
-        await backfill(self.store, vectors, clock=self.clock, wake=self.worker.wake)
+    async def embed_later(self) -> None:
+        """Queue the embedding of memories without a vector, if there is an embedder."""
+        if self.vectors is not None:
+            await backfill(self.store, self.vectors, clock=self.clock, wake=self.worker.wake)
 
     async def space_for(self, vector: Vector) -> EmbeddingSpace | None:
         """Return the embedding space to search with a caller's vector, None if there are no vectors
@@ -135,12 +136,3 @@ class Opened:
         """
         name, spaces = external_name(len(vector)), await self.store.memories.spaces.all()
         return next((space for space in spaces if space.name == name), None)
-
-    async def apply(self, scope: Scope, batch: Batch, *, now: datetime) -> Sequence[str | None]:
-        """Write a batch, wake the worker for the jobs in it, and return the ids of the changed
-        memories.
-        """
-        applied = await self.store.apply(scope, batch, now=now)
-        if batch.jobs:
-            self.worker.wake()
-        return applied

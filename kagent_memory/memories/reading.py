@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import suppress
-from typing import Any
 
 from ..errors import NotFound
 from ..records import Filter, Hit, Memory, Scope
@@ -37,15 +36,11 @@ async def existing(memories: Memories, scope: Scope, ids: Iterable[str]) -> list
 
 def sentences_of(hit: Hit) -> list[str]:
     """Say in sentences how a memory was found."""
-    why: Mapping[str, Any] = hit.why
-    legs: Sequence[str] = why.get("legs", ())
-    sentences: list[str] = []
+    legs, sentences = hit.why.get("legs", ()), list[str]()
     if "text" in legs:
         sentences.append("It shares words with your question.")
     if hit.cosine is not None:
         sentences.append(f"Its meaning is {hit.cosine:.0%} like your question's.")
     if "date" in legs:
         sentences.append("It is from the time that your question names.")
-    if not sentences:
-        sentences.append("What stands beside it in its conversation matches your question.")
-    return sentences
+    return sentences or ["What stands beside it in its conversation matches your question."]

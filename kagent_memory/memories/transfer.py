@@ -102,7 +102,7 @@ def _lines_of(path: Path) -> Iterator[Line]:
     Raises:
         InvalidInput: see `_batches`.
     """
-    number, count = 0, 0
+    number = 0
     with opened(path) as file:
         lines = enumerate(iter(partial(file.readline, MAX_LINE_BYTES + 1), b""), start=1)
         try:
@@ -115,14 +115,13 @@ def _lines_of(path: Path) -> Iterator[Line]:
                     Head.model_validate_json(text)
                 elif text.startswith(b'{"end"'):
                     stated = End.model_validate_json(text).memories
-                    if stated != count or any(text.strip() for _, text in lines):
+                    if stated != number - 2 or any(text.strip() for _, text in lines):
                         raise InvalidInput(
-                            f"{path} should hold {stated} memories and holds {count}, or more "
-                            "follows; export it again."
+                            f"{path} should hold {stated} memories and holds {number - 2}, or "
+                            "more follows; export it again."
                         )
                     return
                 else:
-                    count += 1
                     yield line_adapter().validate_json(text, strict=True, extra="forbid")
         except ValidationError as error:
             raise InvalidInput(
@@ -169,15 +168,13 @@ def _checked_line(line: Line) -> Line:
 
 def _written(
     scope: Scope, wholes: Sequence[Whole], vectors: Sequence[Mapping[str, Vector]]
-) -> list[str]:
-    lines: list[str] = []
+) -> Iterator[str]:
     for whole in wholes:
         own = tuple(by_id[whole.memory.id] for by_id in vectors if whole.memory.id in by_id)
         text = line_adapter().dump_json(
             Line(scope, whole.memory, whole.revisions, own), exclude=None if own else {"vectors"}
         )
-        lines.append(text.decode().translate(LINE_ENDS))
-    return lines
+        yield text.decode().translate(LINE_ENDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,7 +259,9 @@ class Transfer(Opened):
                 ids = [whole.memory.id for whole in wholes]
                 vectors_of = [await store.vectors(scope, number, ids) for number in numbers]
                 count += len(wholes)
-                for line in await run_in_thread(LONG + 1, _written, scope, wholes, vectors_of):
+                for line in await run_in_thread(
+                    LONG + 1, list, _written(scope, wholes, vectors_of)
+                ):
                     yield line
         yield End(memories=count).model_dump_json()
 
@@ -309,8 +308,8 @@ class Transfer(Opened):
             for scope, id in blocked_now - blocked:  # forgotten during the import
                 erased = await self.store.forget(scope, Erasure(ids=[id], now=self.clock()))
                 counts.update({"added": -len(erased), "forgotten": len(erased)})
-        if self.vectors is not None and not dry_run:
-            await self.embed_later(self.vectors)
+        if not dry_run:
+            await self.embed_later()
         return Imported(**counts)
 
     async def _survey(self, path: Path, tenant: str | None) -> tuple[set[int], set[Node], Derived]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated, Any, TypeAlias, cast
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -53,12 +53,6 @@ def _cleaned(turn: Any) -> Any:
     return valid_text(turn) if isinstance(turn, str) else turn
 
 
-def _with_tenant(value: Any, info: ValidationInfo) -> Any:
-    """Return a scope of a request with its default tenant filled in."""
-    default: dict[str, Any] = info.context or {}
-    return {**default, **cast("dict[str, Any]", value)} if isinstance(value, dict) else value
-
-
 Name: TypeAlias = Annotated[str, AfterValidator(partial(checked_name, what="The name"))]
 """The name of a tenant, a user or an app."""
 Who: TypeAlias = Annotated[Text, AfterValidator(redact)]
@@ -87,5 +81,4 @@ Vector: TypeAlias = Annotated[
 ]
 Llm: TypeAlias = SkipJsonSchema[InstanceOf[llm.Llm]]
 EmbedderChoice: TypeAlias = SkipValidation[embedding.EmbedderChoice]
-SomeScopes: TypeAlias = Annotated[Scope | Scopes, BeforeValidator(_with_tenant)]
-WhichScopes: TypeAlias = SomeScopes | Sequence[SomeScopes]
+WhichScopes: TypeAlias = Scope | Scopes | Sequence[Scope | Scopes]

@@ -33,7 +33,7 @@ from ..records import (
 )
 from ..retention.lifecycle import promoted, revised, to_memory
 from ..stores.spaces import external_name
-from ..stores.values import Batch, Delivery, Job, Use
+from ..stores.values import Batch, Job
 from .opened import Opened
 from .types import Llm, Minutes, SessionId, Vector, Who
 from .verbs import verb
@@ -194,7 +194,7 @@ class Writing(Opened):
                 applied = await self.embed_and_apply(scope, changes, now=now, strict=True)
             else:
                 batch = await self._with_vectors(changes, stored, embedding)
-                applied = await self.apply(scope, batch, now=now)
+                applied = await self.store.apply(scope, batch, now=now)
             remaining = iter(applied)
             ids = [DROPPED if memory is None else str(next(remaining)) for memory in stored]
             span.records(
@@ -212,15 +212,11 @@ class Writing(Opened):
         that are None.
 
         Raises:
-            InvalidInput: the vectors differ in width, or in number from the items.
+            InvalidInput: there are more or fewer vectors than items.
         """
         if len(embedding) != len(memories):
             raise InvalidInput(f"Got {len(embedding)} vectors for {len(memories)} items.")
-        width, *others = {*map(len, embedding)}
-        if others:
-            raise InvalidInput(
-                "The vectors have different widths; add those of each width by itself."
-            )
+        width = len(embedding[0])
         pairs = zip(memories, embedding, strict=True)
         vectors = {memory.id: vector for memory, vector in pairs if memory}
         space = await self.store.memories.spaces.add(external_name(width), width, None)
@@ -316,22 +312,25 @@ class Writing(Opened):
                 raise Conflict(
                     f"The memory is at revision {old.revision}, not {revision}; read it again."
                 )
-            max_bytes, redact = self.settings.max_content_bytes, self.redactors.save
-
-            def change() -> tuple[Memory, str]:
-                new = edited(old, values, now=now, max_bytes=max_bytes, redact=redact)
-                return new, self.redactors.mask(why)
-
-            new, masked_why = await run_in_thread(LONG, change)
+            new = await run_in_thread(
+                LONG,
+                edited,
+                old,
+                values,
+                now=now,
+                max_bytes=self.settings.max_content_bytes,
+                redact=self.redactors.save,
+            )
+            why = await run_in_thread(len(why), self.redactors.mask, why)
             if replace(new, updated_at=old.updated_at, revision=old.revision) == old:
                 return old  # a change without effect leaves no trace in the history
             if old.state == "short_term":  # an edited memory is worth more than one session
                 new = promoted(new, now)
-            changes = [Change(kind=kind, memory=new, who=who, why=masked_why)]
+            changes = [Change(kind=kind, memory=new, who=who, why=why)]
             if new.content != old.content or new.state != old.state:
                 [stored_id] = await self.embed_and_apply(scope, changes, now=now, strict=True)
             else:
-                [stored_id] = await self.apply(scope, Batch(changes=changes), now=now)
+                [stored_id] = await self.store.apply(scope, Batch(changes=changes), now=now)
             # it became the long-term memory that says the same
             return new if stored_id in (None, id) else await self.stored(scope, stored_id)
 
@@ -393,9 +392,7 @@ class Writing(Opened):
             NotFound: no such memory, or it has expired or was superseded.
         """
         await self.stored(scope, id)
-        outcome: Use = "successes" if success else "failures"
-        counted = Delivery(scope=scope, at=self.clock(), counts={outcome: {id: 1}})
-        await self.store.memories.count([counted])
+        await self.deliveries.rate(scope, id, success=success)
 
 
 def _size(item: Fact | str) -> int:

@@ -14,7 +14,7 @@ from ..concurrency import batched, cancel_and_wait
 from ..errors import KagentMemoryError
 from ..records import Recall, Scope
 from ..stores.base import MemoryStore
-from ..stores.values import Delivery
+from ..stores.values import Delivery, Use
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +62,12 @@ class Deliveries:
             tally = tallies.setdefault(omission.scope or scopes[0], _Tally(now))
             tally.retrieved[omission.memory_id] = 1
         self._note(tallies)
+
+    async def rate(self, scope: Scope, id: str, *, success: bool) -> None:
+        """Count at once that a memory helped or misled."""
+        outcome: Use = "successes" if success else "failures"
+        counted = Delivery(scope=scope, at=self._clock(), counts={outcome: {id: 1}})
+        await self._store.count([counted])
 
     def _note(self, tallies: Mapping[Scope, _Tally]) -> None:
         for scope, tally in tallies.items():

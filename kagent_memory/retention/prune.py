@@ -44,9 +44,11 @@ PAGE = 500
 async def keep_pruned(
     queue: JobQueue, prune: Callable[[], Awaitable[Pruned]], *, every_hours: float
 ) -> None:
-    """Prune every `every_hours` until cancelled, in one process at a time: the lease's owner."""
+    """Prune every `every_hours` (0: never) until cancelled, in one process at a time: the lease's
+    owner.
+    """
     period = every_hours * 3600
-    while True:
+    while period:
         try:
             # the lease is not released, so that nobody prunes again within the period
             if await queue.lease(PRUNE_LEASE, new_id(), seconds=period):

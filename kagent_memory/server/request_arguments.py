@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
 from functools import cache
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeAlias, Union, cast, get_args, get_origin
 
-from pydantic import ValidationError
+from pydantic import BeforeValidator, ValidationError, ValidationInfo
 from pydantic_core import SchemaValidator, from_json
 
 from ..checks import described, fields_adapter
 from ..errors import InvalidInput
+from ..memories.types import WhichScopes
 from ..memories.verbs import Verb
+from ..records import Scope, Scopes
 
 MAX_UNKNOWN = 1000  # arguments whose faults are worth listing
+
+
+def _with_tenant(value: Any, info: ValidationInfo) -> Any:
+    """Return a scope of a request with its default tenant filled in."""
+    default: dict[str, Any] = info.context or {}
+    return {**default, **cast("dict[str, Any]", value)} if isinstance(value, dict) else value
+
+
+_Scopes: TypeAlias = Annotated[Scope | Scopes, BeforeValidator(_with_tenant)]
 
 
 def read(verb: Verb, body: bytes, **context: Any) -> dict[str, Any]:
@@ -24,7 +35,7 @@ def read(verb: Verb, body: bytes, **context: Any) -> dict[str, Any]:
     Args:
         verb: the verb.
         body: the JSON.
-        **context: the context for the types of `memories.types`.
+        **context: the default tenant of the scopes in it.
 
     Raises:
         InvalidInput: the body is no such object; the message names faults, never the input.
@@ -67,7 +78,11 @@ def has_parts(kind: Any) -> bool:
 @cache
 def _reader(verb: Verb) -> SchemaValidator:
     """Return the validator of a verb's arguments, which stops at the first fault of a list."""
-    return SchemaValidator(_failing_fast(fields_adapter(verb.wire_types).core_schema))
+    kinds = {
+        name: _Scopes | Sequence[_Scopes] if kind == WhichScopes else kind
+        for name, kind in verb.wire_types.items()
+    }
+    return SchemaValidator(_failing_fast(fields_adapter(kinds).core_schema))
 
 
 def _failing_fast(schema: Any) -> Any:
