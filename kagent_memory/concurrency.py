@@ -64,7 +64,7 @@ async def each_aside(
     total = sum(map(size, items))
     results: list[T] = []
     for portion in batched(items, PORTION):
-        results += await run_in_thread(total, list[T], map(work, portion))
+        results += await run_in_thread(total, list[T], (work(item) for item in portion))
     return results
 
 
