@@ -322,8 +322,9 @@ class Memory:
     @property
     def source_ids(self) -> tuple[str, ...]:
         """Return the ids of the turns it came from; none for a turn and for a summary."""
-        is_fact = not (self.verbatim or self.is_summary or len(self.event_ids) > MAX_SOURCES)
-        return tuple(source_id(self.session_id, event_id) for event_id in self.event_ids if is_fact)
+        if self.verbatim or not 0 < len(self.event_ids) <= MAX_SOURCES or self.is_summary:
+            return ()
+        return tuple(source_id(self.session_id, event_id) for event_id in self.event_ids)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

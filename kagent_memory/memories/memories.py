@@ -258,7 +258,7 @@ class Memories(Writing, Forgetting, Maintenance):
             gated = GATED in answer.degraded
             span.searched(answer.mode, gated=gated)
             if not gated:
-                span.records((hit.memory.id, hit.memory.content, hit.score) for hit in answer)
+                span.records((hit.memory.id, hit.memory.content, hit.score) for hit in answer.hits)
         if deliver and not explain and as_of is None:
             self.deliveries.count_answer(scopes, answer)
         return answer

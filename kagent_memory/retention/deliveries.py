@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -54,13 +54,13 @@ class Deliveries:
 
     def count_answer(self, scopes: Sequence[Scope], answer: Recall) -> None:
         """Count the memories that a search of these scopes retrieved and delivered."""
-        tallies, now = dict[Scope, _Tally](), self._clock()
-        for hit in answer:
-            tally = tallies.setdefault(hit.scope, _Tally(now))
+        now = self._clock()
+        tallies = defaultdict[Scope, _Tally](lambda: _Tally(now))
+        for hit in answer.hits:
+            tally = tallies[hit.scope]
             tally.retrieved[hit.memory.id] = tally.delivered[hit.memory.id] = 1
         for omission in answer.left_out:  # a search of one scope does not name it
-            tally = tallies.setdefault(omission.scope or scopes[0], _Tally(now))
-            tally.retrieved[omission.memory_id] = 1
+            tallies[omission.scope or scopes[0]].retrieved[omission.memory_id] = 1
         self._note(tallies)
 
     async def rate(self, scope: Scope, id: str, *, success: bool) -> None:

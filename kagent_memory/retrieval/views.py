@@ -89,8 +89,7 @@ class ManyViews:
             linking: the row of the other memory, in whose scope the ids are looked up.
             ids: the ids.
         """
-        rows = (self._row(self.scope_of(linking), id) for id in ids)
-        return [row for row in rows if row is not None]
+        return [row for id in ids if (row := self._row(self.scope_of(linking), id)) is not None]
 
     def _row(self, scope: Scope, id: str) -> int | None:
         views = reversed(self._of_scope[scope])  # the view of the scope hides short-term memories

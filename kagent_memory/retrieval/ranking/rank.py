@@ -178,7 +178,7 @@ def _signs(search: Search, table: Table, settings: RankSettings) -> dict[str, Nu
         "match": (settings.match + long * (settings.window + settings.session)) * own_match,
         "window": (1 - long) * settings.window * match(words_around, dense),
         "session": (1 - long) * settings.session * session,
-        "answer": (1 - long) * settings.answer * asks[table.turn_places(-1)],
+        "answer": (1 - long) * settings.answer * asks[table.turns[0]],
         "substance": settings.substance * _substance(table, long),
     }
     if search.question.spans or asks_when(search.question.text):

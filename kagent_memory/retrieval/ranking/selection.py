@@ -195,8 +195,12 @@ def to_hits(
     """
     view = search.view
     question, budget = search.question.text, search.budget_tokens
-    most, remaining = (UNLIMITED, UNLIMITED) if budget is None else (PASSAGE_TOKENS, budget)
-    remaining -= sum(_cost(memories[hit.row]) for hit in selection)
+    most, remaining = UNLIMITED, UNLIMITED
+    if budget is not None:
+        most, remaining = (
+            PASSAGE_TOKENS,
+            budget - sum(_cost(memories[hit.row]) for hit in selection),
+        )
     hits: list[Hit] = []
     handed_over = {hit.row for hit in selection}
     repeated_in: dict[int, list[int]] = defaultdict(list)

@@ -16,7 +16,7 @@ from ..search import Search
 from . import RankSettings
 
 Numbers: TypeAlias = npt.NDArray[np.float64]
-REACH = 2  # turns before and after a turn are its neighbours
+STEPS = (-1, 1, -2, 2)  # from a turn to its neighbours, first to the turn before it
 _K1 = (0.6, 1.2)  # of short texts, and of long ones
 _B = (0.2, 0.8)
 # index terms per memory for a wordiness of 0.5; chat has 10 to 20, messages to an agent 160 to 300
@@ -89,6 +89,8 @@ class Table:
         exact: True for a memory that holds a rare identifier or name of the query.
         names_known: True if the query holds an identifier or name that many memories hold.
         asks: 1 for a memory that ends with a question.
+        turns: for each of `STEPS` the place of the turn so far away from each candidate in its
+            session; one past the last if that is no candidate.
     """
 
     def __init__(
@@ -120,7 +122,7 @@ class Table:
         candidates = _mask(size, matches.rows, near.trimmed.rows, near.full.rows).nonzero()[0]
         own_scores = self.fused(words[candidates], dense[candidates]) + exact[candidates]
         shortlist = candidates[best(own_scores, search.shortlist)]
-        rows = index.near(np.concatenate([shortlist, search.dated]), REACH, search.view.seen)
+        rows = index.near(np.concatenate([shortlist, search.dated]), max(STEPS), search.view.seen)
 
         self.rows, self.columns = rows, index.columns[rows]
         self.authors: list[str | None] = [index.authors[row] for row in rows.tolist()]
@@ -131,7 +133,11 @@ class Table:
         self.cosines = _spread(near.full.cosines, near.full.rows, size, np.nan)[rows]
         self.dated = _mask(size, search.dated)[rows]
         self.asks = self.columns["asks"].astype(np.float64)
-        self._spots = spots_of(self.columns)
+        spots, rising, order = spots_of(self.columns)
+        targets = spots + np.array(STEPS)[:, None]
+        last = rising.searchsorted(targets, "right") - 1
+        is_there = (spots != NONE) & (rising[last] == targets)
+        self.turns = np.where(is_there, order[last], len(rows))
         sessions = self.columns["session"]
         alone = np.where(sessions == NO_SESSION, np.arange(len(rows)), sessions)
         self.sessions: Rows = np.unique(alone, return_inverse=True)[1]
@@ -164,16 +170,6 @@ class Table:
         weighted = self._trust * dense + self._text_weight * words
         return weighted / (self._trust + self._text_weight)
 
-    def turn_places(self, step: int) -> Rows:
-        """Return for each candidate the place of the turn `step` turns later in its session; one
-        past the last if that is no candidate.
-        """
-        spots, rising, order = self._spots
-        targets = spots + step
-        last = rising.searchsorted(targets, "right") - 1
-        is_there = (spots != NONE) & (last >= 0) & (rising[last] == targets)
-        return np.where(is_there, order[last], len(spots))
-
     def of_windows(self) -> tuple[Numbers, Numbers]:
         """Return how often each candidate and the turns around it hold each term, and their mean
         cosine; each step away halves the weight of a turn.
@@ -184,9 +180,8 @@ class Table:
         padded = np.zeros((candidates + 1, terms + 2))
         padded[:-1, :-2], padded[:-1, -2], padded[:-1, -1] = self.counts, self.dense, 1.0
         totals = padded[:-1].copy()
-        for away in range(1, REACH + 1):
-            for step in (-away, away):
-                totals += padded[self.turn_places(step)] / 2**away
+        for step, places in zip(STEPS, self.turns, strict=True):
+            totals += padded[places] / 2 ** abs(step)
         return totals[:, :-2], totals[:, -2] / totals[:, -1]
 
     def of_sessions(self) -> tuple[Numbers, Numbers]:

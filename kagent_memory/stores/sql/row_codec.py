@@ -254,10 +254,9 @@ class RowCodec:
         """Return field → value of a record from its row, decrypted if sealed."""
         if row["sealed"] is not None:
             row = {**row, **json.loads(self._open(row["sealed"], table.place(row)))}
-        values = {name: row[name] for name in table.columns}
         return {
-            name: tuple(cast("list[Any]", value)) if isinstance(value, list) else value
-            for name, value in values.items()
+            name: tuple(cast("list[Any]", value)) if isinstance(value := row[name], list) else value
+            for name in table.columns
         }
 
 
