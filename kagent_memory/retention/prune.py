@@ -102,9 +102,12 @@ class Prune:
         faded_ids = set[str]()  # a dry run leaves them in the scope
         if half_life:
             old = Filter(created_before=self.now - timedelta(days=half_life))
-            is_faded = partial(has_faded, now=self.now, half_life_days=half_life)
             async for page in self._pages(scope, old):
-                faded = [memory.id for memory in page if is_faded(memory)]
+                faded = [
+                    memory.id
+                    for memory in page
+                    if has_faded(memory, now=self.now, half_life_days=half_life)
+                ]
                 faded_ids.update(faded if self.dry_run else ())
                 pruned += await self._erase(scope, faded, "faded")
         if keep := self.settings.max_memories:

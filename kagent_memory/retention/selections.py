@@ -22,27 +22,23 @@ async def erasures(
     all.
     """
     session_id, author = condition.session_id, condition.author
-    event_ids: Sequence[str] = ()
+    event_ids = set[str]()
     if author is not None and condition == Filter(session_id=session_id, author=author):
-        # read first, so that memories of a job that ends meanwhile are included
-        event_ids = await _queued(store, scope, session_id, author)
+        # what is queued must not be ingested later; read first, so that memories of a job that ends
+        # meanwhile are included
+        queued = await store.queue.jobs(scope=scope, limit=MAX_LIMIT)
+        event_ids = {
+            message["event_id"]
+            for job in queued
+            if session_id in (None, job.session_id)
+            for message in messages_in(job.payload)
+            if message.get("author") == author
+        }
     ids = await store.memories.kept(scope, condition)
     chosen = [replace(request, ids=batch) for batch in batched(ids, PART)]
     # A whole session or scope takes its queued work along, in the transaction of the last part.
     if condition == Filter(session_id=session_id):
         chosen[-1:] = [replace(request, session_id=session_id, everything=session_id is None)]
     elif event_ids:
-        chosen.append(replace(request, event_ids=event_ids))
+        chosen.append(replace(request, event_ids=sorted(event_ids)))
     return chosen
-
-
-async def _queued(store: Store, scope: Scope, session_id: str | None, author: str) -> Sequence[str]:
-    """Return the events of an author in the queue, which must not be ingested later."""
-    event_ids = {
-        message["event_id"]
-        for job in await store.queue.jobs(scope=scope, limit=MAX_LIMIT)
-        if session_id in (None, job.session_id)
-        for message in messages_in(job.payload)
-        if message.get("author") == author
-    }
-    return sorted(event_ids)
