@@ -5,6 +5,7 @@ export, import.
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Generator, Mapping
@@ -360,8 +361,10 @@ async def import_(call: Call) -> Answer:
                 path = Path(folder) / "standard input"
                 with path.open("wb") as file:  # the import reads it twice
                     copyfileobj(sys.stdin.buffer, file)
-            return Answer(
-                await call.perform(
+            try:
+                imported = await call.perform(
                     Memories.import_, path=path, tenant=args.tenant, progress=call.progress("read")
                 )
-            )
+            except InvalidInput as error:  # which names the file
+                raise InvalidInput(str(error).replace(f"{folder}{os.sep}", "")) from error
+            return Answer(imported)

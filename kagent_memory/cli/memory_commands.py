@@ -151,7 +151,7 @@ async def list_(call: Call) -> Answer:
     filter = replace(_filter(call.args), superseded=call.args.state or False)
     page = await call.perform(Memories.list, filter=filter)
     linked = [
-        f"{memory.id} also said as {', '.join(memory.links)}"
+        f"{memory.id} linked with {', '.join(memory.links)}"
         for memory in page.memories
         if memory.links
     ]
@@ -186,7 +186,7 @@ def _details(memory: Memory) -> Answer:
     names = "id type category importance topics tags created_at origin author session_id revision"
     details = {name: getattr(memory, name) for name in names.split()}
     details |= {"expires": expiry(memory), "delivered": memory.usage.delivered}
-    details |= {"also said as": memory.links}
+    details |= {"linked with": memory.links}
     content = [printable(line) for line in memory.content.split("\n")]
     return Answer(memory, lines=[*content, *described(Answer(details))])
 

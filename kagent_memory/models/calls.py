@@ -24,6 +24,7 @@ from ..errors import ConfigurationError, KagentMemoryError, needs_extra
 from ..settings import MemorySettings
 from .failures import failure, raised_here, transient
 
+MAX_NAME_BYTES = 2600  # which an index of PostgreSQL takes
 BACKOFF = wait_exponential_jitter(initial=0.25, max=8.0, jitter=0.25)
 _BARE_NAMES = {
     "gemini": re.compile(r"gemini-|gemma-|text-embedding-004$|embedding-001$"),
@@ -196,7 +197,7 @@ class CheckedModel:
             quoted.
 
     Raises:
-        ConfigurationError: the object has no name or no such async method.
+        ConfigurationError: the object has no name, too long a one, or no such async method.
     """
 
     method: ClassVar[str]
@@ -210,8 +211,11 @@ class CheckedModel:
         problem = f"{type(inner).__name__} cannot serve as {self.kind}:"
         if not has_async(inner, self.method):
             raise ConfigurationError(f"{problem} it needs an async method {self.method}().")
-        if not isinstance(getattr(inner, "name", None), str) or not self.name:
-            raise ConfigurationError(f"{problem} it needs a `name` (text).")
+        name = getattr(inner, "name", None)
+        if not (isinstance(name, str) and 0 < len(name.encode(errors="replace")) <= MAX_NAME_BYTES):
+            raise ConfigurationError(
+                f"{problem} it needs a `name` (text of at most {MAX_NAME_BYTES:,} bytes)."
+            )
 
     @property
     def name(self) -> str:

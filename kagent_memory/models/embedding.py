@@ -37,7 +37,7 @@ class Embedder(Protocol):
     """An object that turns texts into vectors.
 
     Attributes:
-        name: identifies the model; vectors of different names never mix.
+        name: identifies the model, in at most 2,600 bytes; vectors of different names never mix.
     """
 
     @property
@@ -64,7 +64,7 @@ def finite(rows: npt.NDArray[np.float64], name: str) -> Matrix:
     """
     with np.errstate(over="ignore", under="ignore"):
         narrow = rows.astype(np.float32)
-    if not bool(np.isfinite(narrow).all() and narrow.any(axis=1).all()):
+    if not (np.isfinite(narrow).all() and narrow.any(axis=1).all()):
         raise UnusableAnswer(f"{name} returned a vector of zeros, NaN or infinity; {ADVICE}.")
     return np.ascontiguousarray(scaled(rows))
 
@@ -149,9 +149,8 @@ class CheckedEmbedder(CheckedModel):
             if not works:
                 # if the probe is refused too, the texts are not the cause
                 await self.embed([PROBE], kind=kind)
-        if len(texts) > 1:
-            middle = len(texts) // 2
-            parts = (texts[:middle], texts[middle:])
+        if middle := len(texts) // 2:
+            parts = texts[:middle], texts[middle:]
             return [
                 row for part in parts for row in await self.embed_each(part, kind=kind, works=True)
             ]
@@ -179,7 +178,9 @@ def _halves(text: str) -> tuple[str, str]:
     """Split a text near its middle, at a blank if there is one."""
     middle = len(text) // 2
     end = text.rfind(" ", max(1, middle - WORD_BREAK_CHARS), middle)
-    return (text[:end], text[end:]) if end > 0 else (text[:middle], text[middle:])
+    if end < 1:
+        end = middle
+    return text[:end], text[end:]
 
 
 def open_embedder(choice: Any, settings: MemorySettings) -> CheckedEmbedder | None:

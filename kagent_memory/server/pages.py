@@ -16,6 +16,7 @@ from ..errors import KagentMemoryError, NotFound
 from ..ingestion.editing import last_change
 from ..memories import Memories
 from ..records import MEMORY_TYPES, Filter, Memory, Recall, Scope, Scopes
+from ..retrieval.ranking.selection import contradict
 from ..stores.values import with_after
 from .api import VERBS
 from .auth import COOKIE
@@ -218,7 +219,8 @@ async def _memory_page(
     for other in (*memory.links, *memory.source_ids):
         with suppress(NotFound):  # it has expired
             related = await memories.get(scope, other)
-            heading = "Facts from it" if memory.state == "source" else "Also said as"
+            heading = "Said otherwise" if contradict(memory, related) else "Also said as"
+            heading = "Facts from it" if memory.state == "source" else heading
             heading = "Said as" if related.state == "source" else heading
             linked.setdefault(heading, []).append(related)
     return page(

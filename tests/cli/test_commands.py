@@ -72,7 +72,7 @@ def test_a_memory_lives_on_the_command_line(run: Any, id: str, tmp_path: Path):
     assert run("forget", id, "--json").json == {"forgotten": [id]}
     assert run("show", id, *OF_ADA).code == 3
     run("import", str(file))
-    assert f"also said as {id}" in run("list").out
+    assert f"linked with {id}" in run("list").out
 
 
 def test_everything_is_forgotten_only_on_a_clear_word(run: Any, id: str):

@@ -116,6 +116,13 @@ def test_a_reader_that_goes_away_is_no_error(uri: str) -> None:
         assert (process.returncode, process.stderr) == (0, ""), words
 
 
+def test_a_damaged_import_names_standard_input(uri: str) -> None:
+    """What is wrong with the lines of `import -` is told of standard input."""
+    process = run_command("import", "-", shell="<<< letter")
+    assert (process.returncode, process.stderr.count("\n")) == (2, 1)
+    assert "Line 1 of standard input" in process.stderr
+
+
 @pytest.mark.parametrize("shell", ["<&-", "</dev/null"])
 def test_nothing_on_standard_input_is_one_line(uri: str, shell: str) -> None:
     """`add` with no text anywhere is refused in one line that asks for one."""

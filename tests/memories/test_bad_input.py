@@ -265,6 +265,7 @@ class Blunt:
 
 GIVEN: dict[str, tuple[str, Any, str]] = {
     "an embedder that is not async": ("embedding", Blunt(), r"needs an async method embed\(\)"),
+    "an embedder of an endless name": ("embedding", HashEmbedder(name="x" * 2601), "2,600 bytes"),
     "a summary's class": ("summary", PassthroughSummary, "not PassthroughSummary"),
     "no rank": ("rank", 3, "rank: Input should be .*RankSettings"),
     "a gate without searches": ("gate", Blunt(), r"searches\(text\), not "),

@@ -15,7 +15,9 @@ from kagent_memory.records import Fact, Scope
 from kagent_memory.server.auth import Access
 from kagent_memory.server.tokens import create_token
 from kagent_memory.settings import MemorySettings
+from kagent_memory.stores.values import Batch
 from kagent_memory.testing import FrozenClock
+from kagent_memory.testing.fixtures import a_memory, adding
 
 from .doors import contents
 from .ground import client_of, dead_letter
@@ -137,6 +139,22 @@ async def test_a_search_of_scopes_shows_whose_each_hit_is(
 
 
 # -- one memory
+
+
+async def test_a_memory_names_what_agrees_with_it_and_what_contradicts_it(
+    client: httpx.AsyncClient, memories: Memories, clock: FrozenClock
+):
+    """Linked memories stand below a heading of their kind."""
+    [saved] = await memories.add(SCOPE, ["Ada lives in Oslo"])
+    now = clock.advance(days=1)
+    same, other = (
+        a_memory(text, now=now, links=(saved,), valid_from=valid_from)
+        for text, valid_from in (("Ada's home is Oslo", None), ("Ada lives in Lima", now))
+    )
+    await memories.store.apply(SCOPE, Batch(changes=adding(same, other)), now=now)
+    for memory, heading in ((same, "Also said as"), (other, "Said otherwise")):
+        text = (await client.get(f"/memories/{memory.id}?{ADA}")).text
+        assert re.search(rf"<dt>{heading}</dt><dd><a [^>]*/memories/{saved}", text)
 
 
 TYPED = {

@@ -111,7 +111,7 @@ def _distinct(
         linked = [other for other in hits if other.row in links[hit.row]]
         if text in texts:
             left_out[hit.row] = "duplicate"
-        elif same := [other for other in linked if not _contradict(memory, memories[other.row])]:
+        elif same := [other for other in linked if not contradict(memory, memories[other.row])]:
             other = same[0]
             is_nearer = _likeness(search, memory) > _likeness(search, memories[other.row])
             if is_nearer and other.score - hit.score < _TIE * other.score:
@@ -129,7 +129,7 @@ def _likeness(search: Search, memory: Memory) -> float:
     return SequenceMatcher(None, query, text, autojunk=False).ratio()
 
 
-def _contradict(one: Memory, other: Memory) -> bool:
+def contradict(one: Memory, other: Memory) -> bool:
     """Return True if the newer of two linked memories was to replace the other."""
     return was_to_replace(*sorted((one, other), key=said))
 
