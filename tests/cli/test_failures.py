@@ -211,15 +211,15 @@ def is_running(pid: int) -> bool:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_private_postgres_stops_when_serve_is_told_to_end(
-    tmp_path: Path, number: signal.Signals
+    server_directory: Path, number: signal.Signals
 ) -> None:
     """`serve` that is told to end by a signal stops its private PostgreSQL and succeeds."""
-    data = tmp_path / "pg"
     postmaster = 0
     try:
-        with serving("--uri", f"pgserver:///{data}") as (process, stderr):
+        with serving("--uri", f"pgserver:///{server_directory}") as (process, stderr):
             assert stderr, "it did not start"
-            postmaster = int((data / "postmaster.pid").read_text(encoding="utf-8").split()[0])
+            pid_file = server_directory / "postmaster.pid"
+            postmaster = int(pid_file.read_text(encoding="utf-8").split()[0])
             assert is_running(postmaster)
             process.send_signal(number)
             for _ in range(3):  # whoever is impatient breaks off nothing
