@@ -41,7 +41,7 @@ def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
         InvalidInput: a field does not fit; the message names it and its limit.
     """
     fact = item if isinstance(item, Fact) else Fact(text=item)
-    fact = replace(fact, **fitting(_FACT.validate_python, fact, "The fact's"))
+    fact = Fact(**fitting(_FACT.validate_python, fact, "The fact's"))
     for event_id in fact.event_ids:
         checked_key(event_id, "An event id")
 

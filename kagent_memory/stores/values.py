@@ -205,7 +205,7 @@ class Batch:
 
 Use: TypeAlias = Literal["retrieved", "delivered", "successes", "failures"]
 """A counted use of a memory. Callers report the last two: it helped, or did not."""
-USES: Sequence[Use] = get_args(Use)
+USES = get_args(Use)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,12 +12,12 @@ import json
 import re
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
@@ -57,7 +57,7 @@ class Busy(StoreError):
     """
 
 
-_CAUSES: Mapping[tuple[str, ...], tuple[type[KagentMemoryError], str]] = {
+_CAUSES = {
     ("is locked", "is busy", "SQLITE_BUSY"): (
         Busy,
         "The database file is locked by another process; try again.",
@@ -236,20 +236,17 @@ def _driver_errors() -> Generator[None, None, None]:
 CHUNK_ROWS = 200
 
 _RECORDS = (Facets, ScopeStats, PendingJobs, Receipt, Token, Job, Revision, Usage, Memory)
-_BY_TYPE: Mapping[str, Callable[[Any], Any]] = {
-    "Time": datetime.fromisoformat,
-    "datetime": datetime.fromisoformat,
-    "bool": bool,
-    "tuple": json.loads,
-    "Mapping": json.loads,
-    "Metadata": json.loads,
+_BY_TYPE = {
+    ("Time", "datetime"): datetime.fromisoformat,
+    ("bool",): bool,
+    ("tuple", "Mapping", "Metadata"): json.loads,
 }
 _DECODERS = {
     column.name: decode
     for record in _RECORDS
     for column in fields(record)
-    for kind, decode in _BY_TYPE.items()
-    if str(column.type).removeprefix("Sealed[").startswith(kind)
+    for kinds, decode in _BY_TYPE.items()
+    if str(column.type).removeprefix("Sealed[").startswith(kinds)
 }
 
 
@@ -261,29 +258,30 @@ def decoded(row: Row) -> Row:
     }
 
 
-def encoded(value: object) -> Any:
+def encoded(value: Any) -> Any:
     """Return a value as the driver stores it.
 
     Raises:
         InvalidInput: a text is invalid, or JSON cannot represent a mapping or list.
     """
-    match value:
+    match value:  # common types first, since a row has forty values
         case str():
             return checked_text(value, "The value")
         case bool():
             return int(value)
+        case None | int() | float() | bytes():
+            return value
         case datetime():
             return to_iso(value)
         case np.ndarray():
             return np.asarray(value, np.float16).tobytes()
-        case list() | tuple():
-            elements = cast("Sequence[object]", value)
+        case [*elements]:
             items = [
                 element.hex() if isinstance(element, bytes) else element for element in elements
             ]
             return json_text(items, "The value")
-        case Mapping():
-            return json_text(dict(cast("Mapping[str, object]", value)), "The value")
+        case {**items}:
+            return json_text(items, "The value")
         case _:
             return value
 

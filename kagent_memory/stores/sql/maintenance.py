@@ -87,8 +87,9 @@ async def _reseal(session: Transaction, header: bytes) -> int:
         plain = await session.rows("content_hashes") if salt == stored else ()
         await session.send("replace_salt", salt=codec.sealed_salt(salt))
         hashes = codec.hashes([bytes(row["content_hash"]) for row in plain])
-        keyed = zip(plain, hashes, strict=True)
-        values = [{"id": row["id"], "content_hash": hash} for row, hash in keyed]
+        values = [
+            {"id": row["id"], "content_hash": hash} for row, hash in zip(plain, hashes, strict=True)
+        ]
         await session.run_many("replace_hash", values)
     for stale, write, resealed in TABLES:
         rows = await session.rows(stale, header=header, limit=ROWS_AT_ONCE)

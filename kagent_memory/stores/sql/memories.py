@@ -277,12 +277,11 @@ class SqlMemoryStore(Part, MemoryStore):
     @override
     @writing
     async def count(self, session: Transaction, deliveries: Sequence[Delivery]) -> None:
-        values: list[dict[str, Any]] = []
         for delivery in sorted(deliveries, key=lambda each: each.scope.id):
             ids = sorted(known(id for counts in delivery.counts.values() for id in counts))
             counts = {use: [delivery.counts.get(use, {}).get(id, 0) for id in ids] for use in USES}
-            values.append({"scope_id": delivery.scope.id, "ids": ids, **counts, "now": delivery.at})
-        await session.run_many("count_usage", values)
+            now, scope_id = delivery.at, delivery.scope.id
+            await session.send("count_usage", scope_id=scope_id, ids=ids, now=now, **counts)
 
     @override
     async def prune(self, *, now: datetime, popular_after: int, dry_run: bool = False) -> Pruned:
@@ -319,19 +318,16 @@ class SqlMemoryStore(Part, MemoryStore):
     async def _revoke_tokens(self, session: Transaction, tenant: str) -> tuple[int, Sequence[Row]]:
         """Revoke a tenant's tokens; return their number, and some of its remaining scopes."""
         tokens = await session.rows("drop_tokens", tenant=tenant)
-        limit = maintenance.SCOPES_AT_ONCE
-        return len(tokens), await session.rows("tenant_scopes", tenant=tenant, limit=limit)
+        values = {"tenant": tenant, "limit": maintenance.SCOPES_AT_ONCE}
+        return len(tokens), await session.rows("tenant_scopes", **values)
 
     @override
     @reading
     async def lacking_vectors(
         self, session: Transaction, scopes: Sequence[Scope], space_number: int, *, now: datetime
     ) -> Sequence[Scope]:
-        scope_ids = [scope.id for scope in scopes]
-        rows = await session.rows(
-            "lacking_vectors", space=space_number, scope_ids=scope_ids, now=now
-        )
-        return [to_scope(row) for row in rows]
+        values = {"space": space_number, "scope_ids": [scope.id for scope in scopes], "now": now}
+        return [*map(to_scope, await session.rows("lacking_vectors", **values))]
 
     @override
     @reading

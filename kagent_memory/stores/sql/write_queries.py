@@ -76,14 +76,14 @@ async def _read(
     The caller holds the scope's lock.
     """
     memories = [change.memory for change in batch.changes]
-    added = {change.memory.id for change in batch.changes if change.kind == "add"}
+    new = [change.memory for change in batch.changes if change.kind == "add"]
+    added = {memory.id for memory in new}
     named = {*batch.vectors, *batch.reinforced, *(memory.id for memory in memories)}
     matched = {batch.texts.identity(memory) for memory in memories if memory.state in MATCHED}
-    sessions = {change.memory.session_id for change in batch.changes if change.kind == "add"}
-    queries: dict[str, dict[str, Any]] = {
+    queries = {
         "stored_memories": {"ids": known(named - added)},
         "met_memories": {"ids": known(added), "hashes": session.codec.hashes([*matched])},
-        "next_positions": {"session_ids": [id for id in sessions if id is not None]},
+        "next_positions": {"session_ids": [*({memory.session_id for memory in new} - {None})]},
         "taken_pairs": parallel_lists(batch.taken, "session_ids", "event_ids"),
         "tombstoned": parallel_lists(stones, "kinds", "keys"),
         "written_spaces": {"number": batch.space_number if batch.vectors else None},
@@ -142,9 +142,10 @@ async def _write(session: Transaction, plan: Plan, texts: Texts, version: int) -
     fresh = {*plan.fresh}
     changed = [memory for memory in plan.standing.values() if memory.id not in fresh]
     changed.sort(key=lambda memory: memory.state == "active")
-    codec, reworded = session.codec, {*plan.reworded}
     rows = [
-        codec.memory_values(memory, texts, touched=version, has_new_text=memory.id in reworded)
+        session.codec.memory_values(
+            memory, texts, touched=version, has_new_text=memory.id in plan.reworded
+        )
         for memory in changed
     ]
     await session.run_many("replace_memory", rows)

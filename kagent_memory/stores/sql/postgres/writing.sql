@@ -74,14 +74,16 @@ INSERT INTO memory (
     session_id, position, event_ids, subject, attribute, metadata, created_at, updated_at,
     happened_at, valid_from, valid_to, expires_at, ttl_days, pinned, verbatim, state, superseded_by,
     links, revision, said_at, explicit, slot, category, postings, touched, sealed
-) VALUES (
-    %(scope_id)s, %(id)s, %(content)s, %(content_hash)s, %(type)s, %(topics)s, %(tags)s,
-    %(importance)s, %(is_error)s, %(origin)s, %(author)s, %(session_id)s, %(position)s,
-    %(event_ids)s, %(subject)s, %(attribute)s, %(metadata)s, %(created_at)s, %(updated_at)s,
-    %(happened_at)s, %(valid_from)s, %(valid_to)s, %(expires_at)s, %(ttl_days)s, %(pinned)s,
-    %(verbatim)s, %(state)s, %(superseded_by)s, %(links)s, %(revision)s, %(said_at)s, %(explicit)s,
-    %(slot)s, %(category)s, %(postings)s, %(touched)s, %(sealed)s
 )
+SELECT
+    s.scope_id, m.id, m.content, m.content_hash, m.type, m.topics, m.tags, m.importance,
+    m.is_error, m.origin, m.author, m.session_id, m.position, m.event_ids, m.subject,
+    m.attribute, m.metadata, m.created_at, m.updated_at, m.happened_at, m.valid_from,
+    m.valid_to, m.expires_at, m.ttl_days, m.pinned, m.verbatim, m.state, m.superseded_by,
+    m.links, m.revision, m.said_at, m.explicit, m.slot, m.category, m.postings, m.touched,
+    m.sealed
+FROM scope AS s, json_populate_recordset(NULL::memory, %(rows)s) AS m
+WHERE s.scope_id = %(scope_id)s
 
 -- name: replace_memory
 UPDATE memory SET
