@@ -26,10 +26,10 @@ import numpy as np
 from conversations import Conversation, Note, conversations
 from minilm import DEFAULT_CACHE, MiniLM
 
+from kagent_memory import RankSettings
 from kagent_memory.language.tokenizer import index_terms, spelling
 from kagent_memory.records import new_id
 from kagent_memory.retrieval.question import Question
-from kagent_memory.retrieval.ranking import RankSettings
 from kagent_memory.retrieval.ranking.rank import highest_score, rank
 from kagent_memory.retrieval.ranking.table import Near, dense_text
 from kagent_memory.retrieval.search import LEG, SHORTLIST, Search

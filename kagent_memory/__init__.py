@@ -22,7 +22,7 @@ _ROOMS = {
     "ingestion.summary_provider": "PassthroughSummary SummaryProvider",
     "memories.memories": "Memories",
     "records": "Change Fact Filter Hit Memory Message Recall Revision Scope Scopes tenant",
-    "retrieval.ranking": "RankSettings",
+    "settings.ranking": "RankSettings",
     "settings": "EmbeddingConfig MemorySettings",
 }
 _HOMES = {name: room for room, names in _ROOMS.items() for name in names.split()}

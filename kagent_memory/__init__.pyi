@@ -50,7 +50,7 @@ from .records import (
     Scopes as Scopes,
     tenant as tenant,
 )
-from .retrieval.ranking import RankSettings as RankSettings
+from .settings.ranking import RankSettings as RankSettings
 from .settings import EmbeddingConfig as EmbeddingConfig, MemorySettings as MemorySettings
 
 __all__: list[str]

@@ -34,11 +34,11 @@ from ..redaction.redactors import choose_redactors
 from ..retrieval.embedding_spaces import StoreEmbedder
 from ..retrieval.query import Gate
 from ..retrieval.question import Question
-from ..retrieval.ranking import RankSettings
 from ..retrieval.ranking.importance import ImportanceWeights
 from ..retrieval.retriever import Retriever
 from ..retrieval.search import Search, models_until
 from ..settings import MemorySettings, compose, without_secrets
+from ..settings.ranking import RankSettings
 from ..stores import Store, open_store
 from ..stores.values import Facets, OpenOptions, Order, Page
 from .forgetting import Forgetting

@@ -192,8 +192,7 @@ class StoreEmbedder:
         else:
             await self.check(len(probe))
             space = await self._store.memories.spaces.add(self.name, len(probe), probe)
-        first_probe = probe if space.probe is None else space.probe
-        if cosine(probe, first_probe) < SAME_MODEL_COSINE:
+        if space.probe is not None and cosine(probe, space.probe) < SAME_MODEL_COSINE:
             raise ConfigurationError(
                 f"The embedder {self.name!r} no longer answers as it did when this store was "
                 "filled: it is another "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ..concurrency import run_in_thread
@@ -14,6 +14,7 @@ from ..models.llm import Llm
 from ..models.reranking import Reranker
 from ..records import EVERYTHING, GATED, Exclusion, Hit, Memory, Mode, Recall, Vector
 from ..settings import MemorySettings
+from ..settings.ranking import RankSettings
 from ..stores.base import MemoryStore
 from ..stores.decisions import matches_filter
 from ..stores.spaces import EmbeddingSpace
@@ -22,7 +23,6 @@ from ..stores.view import Nearest, Stale
 from .embedding_spaces import StoreEmbedder, blended
 from .query import Gate, WordGate, is_known
 from .question import UNRELATED, Question, trust
-from .ranking import RankSettings
 from .ranking.rank import Ranked, rank
 from .ranking.selection import select, to_hits, with_sources
 from .ranking.table import Near
@@ -51,31 +51,28 @@ async def _by_callers_vector(search: Search, space: EmbeddingSpace | None, vecto
     return Near(nearest, nearest)
 
 
+@dataclass(eq=False)
 class Retriever:
-    """Answer queries from one store."""
+    """Answer queries from one store.
 
-    def __init__(
-        self,
-        store: MemoryStore,
-        embedder: StoreEmbedder | None,
-        *,
-        llm: Llm | None,
-        reranker: Reranker | None,
-        gate: Gate | None,
-        rank: RankSettings | None,
-        settings: MemorySettings,
-    ) -> None:
-        if settings.rewrite and llm is None:
+    Raises:
+        ConfigurationError: queries are to be rewritten, and no model is given.
+    """
+
+    store: MemoryStore
+    embedder: StoreEmbedder | None
+    llm: Llm | None
+    reranker: Reranker | None
+    gate: Gate | None
+    rank: RankSettings | None
+    settings: MemorySettings
+
+    def __post_init__(self) -> None:
+        if self.settings.rewrite and self.llm is None:
             raise ConfigurationError("rewrite asks a language model; give llm= the name of one.")
-        self._store = store
-        self._embedder = embedder
-        self._llm = llm
-        self._reranker = reranker
-        self._gate = gate or WordGate()
-        self._rank = rank or RankSettings()
-        self._settings = settings
+        self._gate, self._rank = self.gate or WordGate(), self.rank or RankSettings()
         self._rewriting, self._embedding, self._reranking = (
-            HelpingModel(part, settings.search_timeout_seconds)
+            HelpingModel(part, self.settings.search_timeout_seconds)
             for part in ("rewrite", "embedder", "rerank")
         )
 
@@ -83,9 +80,9 @@ class Retriever:
         """Answer a query; see `Memories.recall`."""
         if not search.scopes:
             return Recall(mode=self._mode(search))
-        if self._settings.rewrite and self._llm is not None:
+        if self.settings.rewrite and self.llm is not None:
             question = search.question.text
-            ask = partial(rewrite, self._llm, question, search.history)
+            ask = partial(rewrite, self.llm, question, search.history)
             text = await self._rewriting.ask(search, ask)
             if text is not None and text != question:
                 search.added = Question.read(text, search.now)
@@ -97,8 +94,8 @@ class Retriever:
             return await self._answer(search, again=True)
 
     async def _answer(self, search: Search, *, again: bool = False) -> Recall:
-        store, mode = self._store, self._mode(search)
-        has_short_term = self._settings.short_term_hours > 0
+        store, mode = self.store, self._mode(search)
+        has_short_term = self.settings.short_term_hours > 0
         search.view = await open_views(store, search, again=again, has_short_term=has_short_term)
         texts: dict[int, str] = {}
         if is_small(search.question.terms):  # which the index leaves out
@@ -118,7 +115,7 @@ class Retriever:
         return Recall(hits=hits, mode=mode, left_out=search.view.by_id(left_out), degraded=degraded)
 
     def _mode(self, search: Search) -> Mode:
-        has_vectors = self._embedder is not None or search.external_vector is not None
+        has_vectors = self.embedder is not None or search.external_vector is not None
         return "hybrid" if has_vectors else "keyword"
 
     async def gated(self, search: Search) -> Recall | None:
@@ -126,11 +123,11 @@ class Retriever:
         searched after all if the scopes hold what it names.
         """
         text, gate = search.text, self._gate
-        if not self._settings.gate or gate.searches(text):
+        if not self.settings.gate or gate.searches(text):
             return None
         if isinstance(gate, WordGate) and gate.is_general(text) and search.scopes:
             # the present will do: reading the whole past only to decide costs too much
-            views = await open_views(self._store, replace(search, as_of=None))
+            views = await open_views(self.store, replace(search, as_of=None))
             terms = query_terms(text)
             matches = await run_in_thread(views.size, views.text, terms, limit=0)
             if is_known(terms, identifiers(text), matches.frequencies):
@@ -144,13 +141,13 @@ class Retriever:
         question, added = search.question, search.added
         if search.external_vector is not None:
             return await _by_callers_vector(search, *search.external_vector)
-        if self._embedder is None or not question.text.strip():
+        if self.embedder is None or not question.text.strip():
             return Near()
         scripts = (question.disguised, *UNRELATED) if question.disguised else ()
         queries = (question.text, trimmed, *([added.text] if added else ()))
         # distinct texts: a letter without another in its script stays, so two may be equal
         texts, tenant = [*dict.fromkeys((*queries, *scripts))], search.scopes[0].tenant
-        embed = partial(self._embedder.embed, texts, kind="query", tenant=tenant)
+        embed = partial(self.embedder.embed, texts, kind="query", tenant=tenant)
         answer = await self._embedding.ask(search, embed)
         if answer is None:
             return Near()
@@ -168,7 +165,7 @@ class Retriever:
             lists = await search.view.nearest(space.number, query_vectors, limit=search.leg)
         except InvalidInput:
             search.degraded.append(
-                f"embedder: the vectors of {self._embedder.name!r} were replaced by another "
+                f"embedder: the vectors of {self.embedder.name!r} were replaced by another "
                 "embedder's and dropped; open the store with that one"
             )
             return Near()
@@ -188,7 +185,7 @@ class Retriever:
         ranking until there are enough hits.
         """
         limit = search.limit
-        depth = max(limit + SPARE, MAX_RERANKED if self._reranker else 0)
+        depth = max(limit + SPARE, MAX_RERANKED if self.reranker else 0)
         while True:
             head = ranked[:depth]
             memories = await search.view.memories([hit.row for hit in head])
@@ -215,11 +212,11 @@ class Retriever:
         self, search: Search, ranked: list[Ranked], memories: Mapping[int, Memory]
     ) -> list[Ranked]:
         """Return the ranking with its first `MAX_RERANKED` in the reranker's order."""
-        if self._reranker is None or len(ranked) < 2:
+        if self.reranker is None or len(ranked) < 2:
             return ranked
         head = [hit for hit in ranked[:MAX_RERANKED] if hit.row in memories]
         texts = [memories[hit.row].content for hit in head]
-        rerank = partial(self._reranker.rerank, search.question.text, texts)
+        rerank = partial(self.reranker.rerank, search.question.text, texts)
         scores = await self._reranking.ask(search, rerank)
         if scores is None:
             return ranked

@@ -127,6 +127,7 @@ def models_until(seconds: float | None) -> float | None:
     return None if seconds is None else time.monotonic() + (1 - SEARCH_SHARE) * seconds
 
 
+@dataclass
 class HelpingModel:
     """A model that helps searches, which go on without it when it fails.
 
@@ -137,10 +138,10 @@ class HelpingModel:
         seconds: the longest time that a search waits for it.
     """
 
-    def __init__(self, part: str, seconds: float) -> None:
-        self._part, self._seconds = part, seconds
-        self._failures = 0
-        self._paused_until = 0.0
+    part: str
+    seconds: float
+    _failures: int = field(default=0, init=False)
+    _paused_until: float = field(default=0.0, init=False)
 
     async def ask(self, search: Search, ask: Callable[[], Awaitable[Answer]]) -> Answer | None:
         """Return the model's answer; None, with a note in `degraded`, if there is none in time.
@@ -148,9 +149,9 @@ class HelpingModel:
         A call that is cancelled after a second counts as a failure too: its caller has stopped
         waiting.
         """
-        begin, seconds, answered = time.monotonic(), search.seconds(self._seconds), False
-        pause = self._paused_until - begin if self._failures >= MAX_FAILURES else 0.0
-        if pause > 0:
+        begin, seconds, answered = time.monotonic(), search.seconds(self.seconds), False
+        pause = self._paused_until - begin
+        if self._failures >= MAX_FAILURES and pause > 0:
             reason = (
                 f"no answer {self._failures} times in a row; it is asked again in {pause:.0f} s"
             )
@@ -172,8 +173,8 @@ class HelpingModel:
                 elif slow:
                     self._failures += 1
                     self._paused_until = time.monotonic() + PAUSE_SECONDS
-        logger.warning("Searching without the %s: %s", self._part, reason)
-        search.degraded.append(f"{self._part}: {reason}")
+        logger.warning("Searching without the %s: %s", self.part, reason)
+        search.degraded.append(f"{self.part}: {reason}")
         return None
 
 

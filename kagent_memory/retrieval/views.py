@@ -89,12 +89,14 @@ class ManyViews:
             linking: the row of the other memory, in whose scope the ids are looked up.
             ids: the ids.
         """
-        return [row for id in ids if (row := self._row(self.scope_of(linking), id)) is not None]
-
-    def _row(self, scope: Scope, id: str) -> int | None:
-        views = reversed(self._of_scope[scope])  # the view of the scope hides short-term memories
-        rows = ((start, view.index.row_of(id)) for start, view in views)
-        return next((start + row for start, row in rows if row >= 0), None)
+        rows: list[int] = []
+        for id in ids:
+            # the view of the scope hides short-term memories
+            for start, view in reversed(self._of_scope[self.scope_of(linking)]):
+                if (row := view.index.row_of(id)) >= 0:
+                    rows.append(start + row)
+                    break
+        return rows
 
     def by_id(self, left_out: Mapping[int, Exclusion]) -> tuple[LeftOut, ...]:
         """Convert exclusions by row to records with scope and id."""
@@ -181,8 +183,8 @@ class ManyViews:
             row: memory.state if memory.state not in ("active", "source") else "expired"
             for row, memory in memories.items()
             if matches_filter(filter, memory)
-            and self._row(self.scope_of(row), memory.id)
-            == row  # else a session has it in a view of its own
+            # else a session has it in a view of its own
+            and self.rows_of(row, [memory.id]) == [row]
         }
 
 
@@ -293,10 +295,6 @@ def state_at(whole: Whole, at: datetime) -> Memory | None:
         return None
     next_revision = next((revision for revision in whole.revisions if revision.at > at), None)
     memory = (today if next_revision is None else next_revision.before) or states[0]
-    if (
-        today.state == "superseded"
-        and today.valid_to is not None
-        and memory.state in ("active", "superseded")
-    ):
+    if today.state == "superseded" and today.valid_to and memory.state in ("active", "superseded"):
         memory = replace(memory, state="active" if at < today.valid_to else "superseded")
     return replace(memory, usage=today.usage)

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from kagent_memory import RankSettings
 from kagent_memory.language.tokenizer import index_terms, query_terms
 from kagent_memory.records import Exclusion
 from kagent_memory.retrieval.question import Question
-from kagent_memory.retrieval.ranking import RankSettings
 from kagent_memory.retrieval.ranking.rank import Ranked, rank
 from kagent_memory.retrieval.ranking.table import Near
 from kagent_memory.retrieval.search import Search

@@ -1,7 +1,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from kagent_memory.retrieval.ranking import RankSettings
+from kagent_memory import RankSettings
 from kagent_memory.retrieval.ranking.table import dense_text
 
 from .small_scope import SmallScope

@@ -13,10 +13,10 @@ from ...language.dates import asks_when, closeness
 from ...language.preferences import USER, is_about_oneself
 from ...language.tokenizer import tokens
 from ...records import Exclusion
+from ...settings.ranking import RankSettings
 from ...stores.columns import NO_ROWS, Mask, time_of
 from ...stores.values import TextMatches
 from ..search import Search
-from . import RankSettings
 from .table import Near, Numbers, Table, share_of_best
 
 _LONG = np.log1p(300.0)

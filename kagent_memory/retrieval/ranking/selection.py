@@ -103,9 +103,7 @@ def _distinct(
     """
     hits: list[Ranked] = []
     texts: set[tuple[str | None, str]] = set()
-    for place, hit in enumerate(ranked):
-        if len(hits) > search.limit:  # the rest is over the limit anyway
-            return [*hits, *ranked[place:]]
+    for hit in ranked:
         memory = memories[hit.row]
         text = memory.author, normalised(memory.content)
         linked = [other for other in hits if other.row in links[hit.row]]
@@ -197,10 +195,8 @@ def to_hits(
     question, budget = search.question.text, search.budget_tokens
     most, remaining = UNLIMITED, UNLIMITED
     if budget is not None:
-        most, remaining = (
-            PASSAGE_TOKENS,
-            budget - sum(_cost(memories[hit.row]) for hit in selection),
-        )
+        most = PASSAGE_TOKENS
+        remaining = budget - sum(_cost(memories[hit.row]) for hit in selection)
     hits: list[Hit] = []
     handed_over = {hit.row for hit in selection}
     repeated_in: dict[int, list[int]] = defaultdict(list)

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ...language.tokenizer import STOP_WORDS, tokens
+from ...settings.ranking import RankSettings
 from ...stores.columns import NO_SESSION, NONE, Mask, Rows, best, spots_of
 from ...stores.values import TextMatches
 from ...stores.vectors import Nearest
 from ..search import Search
-from . import RankSettings
 
 Numbers: TypeAlias = npt.NDArray[np.float64]
 STEPS = (-1, 1, -2, 2)  # from a turn to its neighbours, first to the turn before it
