@@ -33,7 +33,7 @@ PACKED_SHARE = 10
 PACKING_AT_ONCE = 2
 PACKING_SECONDS = 5.0
 PACKED_BYTES = 40  # of a packed index per memory
-MAX_NUMBERS_AT_ONCE = 2**22  # in the vectors of one answer
+MAX_NUMBERS_AT_ONCE = 2**20  # in the vectors of one answer: fresh memory for larger ones is slow
 MAX_CHANGED = 1000  # vectors that a search waits for if the database could search them
 
 logger = logging.getLogger(__name__)
