@@ -89,7 +89,7 @@ Case: TypeAlias = tuple[tuple[str, ...], str]
 
 
 async def audit_scope(
-    memories: Opened, scope: Scope, *, defects: Sequence[Defect], most: int
+    memories: Opened, scope: Scope, defects: Sequence[Defect], most: int
 ) -> Audit:
     """Audit one scope, holding all its memories in memory."""
     wholes = [whole async for part in memories.wholes(scope) for whole in part]
@@ -99,8 +99,12 @@ async def audit_scope(
         for defect, cases in found.items()
         for ids, detail in cases[:most]
     )
-    counts = dict[Defect, int]((defect, len(cases)) for defect, cases in found.items())
-    return Audit(scopes=1, memories=len(wholes), counts=counts, findings=findings)
+    return Audit(
+        scopes=1,
+        memories=len(wholes),
+        counts={defect: len(cases) for defect, cases in found.items()},
+        findings=findings,
+    )
 
 
 class Contents:

@@ -16,11 +16,6 @@ from .opened import Opened
 from .types import MaskedFilter, Name, Positive, SessionId, Who
 from .verbs import verb
 
-ONE_OF_THREE = (
-    "Name exactly one: ids, conditions (session_id, tag, author, before, after, filter), or "
-    "everything."
-)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forgotten(Listed[str]):
@@ -41,9 +36,6 @@ class Forgotten(Listed[str]):
 
     def __eq__(self, other: object) -> bool:
         return self.ids == (other.ids if isinstance(other, Forgotten) else other)
-
-    def __hash__(self) -> int:
-        return hash(self.ids)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +117,10 @@ class Forgetting(Opened):
             named["tags"] = (*filter.tags, tag)
         has_conditions = filter != EVERYTHING or bool(named)
         if sum((ids is not None, has_conditions, everything)) != 1 or not (ids is None or ids):
-            raise InvalidInput(ONE_OF_THREE)
+            raise InvalidInput(
+                "Name exactly one: ids, conditions (session_id, tag, author, before, after, "
+                "filter), or everything."
+            )
         condition = replace(filter, **named)
         if has_conditions and condition == Filter(superseded=True):
             raise InvalidInput(
@@ -133,14 +128,9 @@ class Forgetting(Opened):
             )
         erased: dict[str, None] = {}
         with self.operation("delete_memory", scope):
-            request = Erasure(dry_run=dry_run, who=who, now=self.clock())
-            chosen = (
-                [replace(request, ids=ids)]
-                if ids is not None
-                else await erasures(self.store, scope, condition, request)
-            )
+            request = Erasure(ids=ids or (), dry_run=dry_run, who=who, now=self.clock())
             try:
-                for which in chosen:
+                for which in await erasures(self.store, scope, condition, request):
                     erased |= dict.fromkeys(await self.store.forget(scope, which))
             finally:  # some may be erased although others failed
                 self.forget_vectors()
@@ -165,8 +155,8 @@ class Forgetting(Opened):
         Raises:
             NotFound: no memory with this id is quarantined, or it has expired.
         """
-        memory = await self.stored(scope, id, quarantined=True)
-        return (await self.forget(scope, memory.id, who=who)).ids
+        await self.stored(scope, id, quarantined=True)
+        return (await self.forget(scope, id, who=who)).ids
 
     @verb("POST /tenants/forget", durable=True)
     async def forget_tenant(
@@ -218,8 +208,8 @@ class Forgetting(Opened):
             after: only receipts with a higher number.
             limit: the most receipts to return.
         """
-        chain = chain_id(self.settings.tenant if tenant is None else tenant)
-        return await self.store.receipts.read(chain, after=after, limit=limit)
+        tenant = self.settings.tenant if tenant is None else tenant
+        return await self.store.receipts.read(chain_id(tenant), after=after, limit=limit)
 
     @verb("GET /receipts/check")
     async def check_receipts(self, *, tenant: Name | None = None) -> ReceiptCheck:
@@ -247,5 +237,6 @@ class Forgetting(Opened):
                 texts.append(end)
             if texts:
                 wrong[id] = texts
-        chains = len({*heads, *wrong})
-        return ReceiptCheck(chains=chains, receipts=count, problems=wrong, heads=heads)
+        return ReceiptCheck(
+            chains=len({*heads, *wrong}), receipts=count, problems=wrong, heads=heads
+        )

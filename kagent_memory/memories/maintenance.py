@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
-from typing import Self, cast
+from typing import Any, Self
 
 from ..concurrency import cancel_and_wait
 from ..errors import ConfigurationError, StoreError
@@ -18,7 +18,7 @@ from ..models.embedding import open_embedder
 from ..records import Change, Count, Scope, Scopes
 from ..retention.prune import Prune, keep_pruned
 from ..retrieval.embedding_spaces import StoreEmbedder
-from ..stores.values import Job, JobState, Pruned, Rotated, ScopeQuery, ScopeStats
+from ..stores.values import Job, JobState, Pruned, Rotated, ScopeStats
 from .audit import DEFECTS, MAX_FINDINGS, Audit, audit_scope
 from .diagnosis import Diagnosis, check_queue, diagnose
 from .transfer import Transfer
@@ -39,10 +39,11 @@ class Maintenance(Transfer):
         """Start the background work: the worker, the prune, and the embedding of memories that were
         stored without an embedder.
         """
-        hours = self.settings.prune_every_hours
         work = {
             "worker": self.worker.work(self._stop),
-            "prune": keep_pruned(self.store.queue, self.prune, every_hours=hours),
+            "prune": keep_pruned(
+                self.store.queue, self.prune, every_hours=self.settings.prune_every_hours
+            ),
             "backfill": self.embed_later(),
         }
         for name, coroutine in work.items():
@@ -169,8 +170,8 @@ class Maintenance(Transfer):
                 return False
             await asyncio.sleep(min(pause, remaining))
             pause = min(1.5 * pause, MAX_PAUSE_SECONDS)  # many callers may wait for one long job
-        remaining = max(0.0, end - time.monotonic()) + 0.01
-        return await self.deliveries.flush_within(remaining) and await self._log_unfinished()
+        is_counted = await self.deliveries.flush_within(max(0.01, end - time.monotonic()))
+        return is_counted and await self._log_unfinished()
 
     async def _log_unfinished(self) -> bool:
         """Log what is left in the queue; return False if there are dead letters or it cannot be
@@ -249,8 +250,9 @@ class Maintenance(Transfer):
             InvalidInput: a defect is unknown.
         """
         if isinstance(scope, Scope):
-            return await audit_scope(self, scope, defects=defects, most=most)
-        total, which = Audit(), cast("ScopeQuery", asdict(scope) if scope else {})
+            return await audit_scope(self, scope, defects, most)
+        total = Audit()
+        which: Any = asdict(scope) if scope else {}
         async for each in self.each_scope(**which):
             total = total.plus(await self.audit(each, defects=defects, most=most), most)
             if progress is not None:

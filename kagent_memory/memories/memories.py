@@ -16,9 +16,9 @@ from ..errors import ConfigurationError, InvalidInput
 from ..ingestion import Providers
 from ..ingestion.summary_provider import SummaryProvider, checked_provider, with_settings
 from ..language.follow_ups import EARLIER_TURNS
-from ..models.embedding import CheckedEmbedder, EmbedderChoice, open_embedder
+from ..models.embedding import EmbedderChoice, open_embedder
 from ..models.llm import Llm, open_llm
-from ..models.reranking import RerankChoice, Reranker, open_reranker
+from ..models.reranking import RerankChoice, open_reranker
 from ..records import (
     GATED,
     MAX_QUERY_CHARS,
@@ -125,13 +125,15 @@ class Memories(Writing, Forgetting, Maintenance):
         check_option("rank", rank, RankSettings | None)
         check_option("importance_weights", importance_weights, ImportanceWeights | None)
         check_option("redact", redact, Callable | None)
-        check_option("clock", clock, Callable)
         redactors = choose_redactors(redact, settings)
-        # in a thread, because looking up a provider may import LiteLLM
-        embedder, providers, reranker = await asyncio.to_thread(
-            _choose_models, settings, embedding, llm, summary, rerank, resolve_llm
+        # in threads, because looking up a provider may import LiteLLM
+        embedder = await asyncio.to_thread(
+            open_embedder, settings.embedding if embedding is None else embedding, settings
         )
-        weights = importance_weights or ImportanceWeights()
+        providers = await asyncio.to_thread(_providers, settings, llm, summary, resolve_llm)
+        reranker = await asyncio.to_thread(
+            open_reranker, settings.rerank if rerank is None else rerank, settings
+        )
         store = await _open_database(bare, settings, pool)
         try:
             vectors = None
@@ -159,7 +161,7 @@ class Memories(Writing, Forgetting, Maintenance):
             providers=providers,
             redactors=redactors,
             clock=clock,
-            weights=weights,
+            weights=importance_weights or ImportanceWeights(),
         )
         if settings.worker:
             memories.start()
@@ -358,16 +360,14 @@ def _check_gate(gate: Gate | None) -> None:
         )
 
 
-def _choose_models(
+def _providers(
     settings: MemorySettings,
-    embedding: EmbedderChoice,
     llm: str | bool | Llm | None,
     summary: SummaryProvider | None,
-    rerank: RerankChoice,
     resolve_llm: Callable[[str], Llm | None] | None,
-) -> tuple[CheckedEmbedder | None, Providers, Reranker | None]:
-    """Return the models from the arguments, or else from the settings; names that LiteLLM does not
-    know go to `resolve_llm`.
+) -> Providers:
+    """Return the summary provider and the model from the arguments, or else from the settings; a
+    name that LiteLLM does not know goes to `resolve_llm`.
 
     Raises:
         ConfigurationError: a name is unknown, or a choice has the wrong type.
@@ -384,18 +384,7 @@ def _choose_models(
         model = resolve_llm(choice.strip()) if is_name and resolve_llm else None
         if model is None:
             raise
-    embedder = open_embedder(settings.embedding if embedding is None else embedding, settings)
-    providers = Providers(
-        summary,
-        model,
-        allow_model=choice is not False,
-        resolve=resolve_llm,
-    )
-    return (
-        embedder,
-        providers,
-        open_reranker(settings.rerank if rerank is None else rerank, settings),
-    )
+    return Providers(summary, model, allow_model=choice is not False, resolve=resolve_llm)
 
 
 async def _open_database(uri: str, settings: MemorySettings, pool: object) -> Store:

@@ -134,5 +134,5 @@ class Opened:
         """Return the embedding space to search with a caller's vector, None if there are no vectors
         of its width.
         """
-        name, spaces = external_name(len(vector)), await self.store.memories.spaces.all()
-        return next((space for space in spaces if space.name == name), None)
+        spaces = {space.name: space for space in await self.store.memories.spaces.all()}
+        return spaces.get(external_name(len(vector)))

@@ -105,8 +105,8 @@ def with_token(
     """
     raw = json.dumps([*conversation, *sorted(entry["id"] for entry in entries)])
     token = blake2b(raw.encode(), digest_size=8).hexdigest()
-    shown = fenced_answer(entries)
-    return {"status": "confirmation required", "message": message, "token": token, **shown}
+    asked = {"status": "confirmation required", "message": message, "token": token}
+    return asked | fenced_answer(entries)
 
 
 async def to_decide(memories: Sequence[Memory]) -> list[Entry]:

@@ -31,7 +31,6 @@ MAX_LINE_BYTES = 64 * 2**20
 LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\u0085\u2028\u2029"}
 Node: TypeAlias = tuple[Scope, str]
 """A memory of the file, by its scope and id."""
-Derived: TypeAlias = defaultdict[Node, set[Node]]
 
 
 class Head(BaseModel, extra="forbid"):
@@ -291,7 +290,7 @@ class Transfer(Opened):
             ConfigurationError: the store does not support import.
         """
         file, store = Path(path), self.store.memories
-        widths, blocked, derived = await self._survey(file, tenant)
+        widths, blocked, has_derived = await self._survey(file, tenant)
         spaces = {
             width: (await store.spaces.add(external_name(width), width, None)).number
             for width in (() if dry_run else widths)
@@ -303,7 +302,7 @@ class Transfer(Opened):
             counts["forgotten"] += len(lines) - len(part)
             if progress is not None:
                 progress(counts.total())
-        if derived and not dry_run:
+        if has_derived and not dry_run:
             _, blocked_now, _ = await self._survey(file, tenant)
             for scope, id in blocked_now - blocked:  # forgotten during the import
                 erased = await self.store.forget(scope, Erasure(ids=[id], now=self.clock()))
@@ -312,19 +311,19 @@ class Transfer(Opened):
             await self.embed_later()
         return Imported(**counts)
 
-    async def _survey(self, path: Path, tenant: str | None) -> tuple[set[int], set[Node], Derived]:
+    async def _survey(self, path: Path, tenant: str | None) -> tuple[set[int], set[Node], bool]:
         """Read a file to its end, so that nothing is written of one that cannot be imported whole.
 
         Returns:
             The widths of its vectors; the memories that were forgotten here, with all that is
-            forgotten with them; and by memory what is forgotten with it: those merged from it,
-            withdrawn successors, and the history that it replaced.
+            forgotten with them: those merged from them, withdrawn successors, and the history that
+            they replaced; and True if it holds anything that is forgotten with another memory.
 
         Raises:
             InvalidInput: see `_batches`.
         """
         widths, fresh, withdrawn, forgotten = set[int](), set[Node](), set[Node](), set[Node]()
-        derived: Derived = defaultdict(set)
+        derived = defaultdict[Node, set[Node]](set)
         # a memory, each that ever took its place, and the kind of that change
         successors = list[tuple[Node, Node, str]]()
         async for scope, lines in _batches(path, tenant):
@@ -350,4 +349,4 @@ class Transfer(Opened):
         while fresh:
             forgotten |= fresh
             fresh = {other for node in fresh for other in derived[node]} - forgotten
-        return widths, forgotten, derived
+        return widths, forgotten, bool(derived)

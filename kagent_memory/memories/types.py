@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic.json_schema import SkipJsonSchema
 
-from ..checks import checked_name, checked_text, valid_text
+from ..checks import checked_name, valid_text
 from ..errors import InvalidInput
 from ..ingestion.editing import checked_session_id
 from ..models import embedding, llm
@@ -61,9 +61,7 @@ SessionId: TypeAlias = Annotated[str, AfterValidator(checked_session_id)]
 """The id of a session, with secrets masked as in memories."""
 MaskedFilter: TypeAlias = Annotated[Filter, AfterValidator(masked_filter)]
 """A filter with its session id masked as in memories."""
-Query: TypeAlias = Annotated[
-    str, Field(max_length=MAX_QUERY_CHARS), AfterValidator(partial(checked_text, what="The query"))
-]
+Query: TypeAlias = Annotated[Text, Field(max_length=MAX_QUERY_CHARS)]
 Turn: TypeAlias = Annotated[str, BeforeValidator(_cleaned)]
 """A turn said earlier, whose other words count although a character of it cannot be kept."""
 Progress: TypeAlias = Callable[[int], None]

@@ -32,16 +32,12 @@ from ..records import (
     new_id,
 )
 from ..retention.lifecycle import promoted, revised, to_memory
+from ..stores.codec import event_ids_in, without_events
 from ..stores.spaces import external_name
 from ..stores.values import Batch, Job
 from .opened import Opened
 from .types import Llm, Minutes, SessionId, Vector, Who
 from .verbs import verb
-
-NOTHING_GIVEN = (
-    "Nothing to change was given: name content, type, category, topics, tags, importance, "
-    "metadata, ttl_days or happened_at."
-)
 
 
 class Writing(Opened):
@@ -89,10 +85,9 @@ class Writing(Opened):
                 return to_payload(ready, ended=ended)
 
             payload = await run_in_thread(size, written)
-            event_ids = [message["event_id"] for message in payload["messages"]]
+            event_ids = sorted(event_ids_in(payload))
             ingested = await self.store.memories.taken(scope, session_id, event_ids)
-            new = [each for each in payload["messages"] if each["event_id"] not in ingested]
-            payload["messages"] = new
+            payload = without_events(payload, ingested)
             if end_after_minutes is not None and not compaction:
                 former = await self.store.queue.waiting(scope, "session_end", session_id)
                 compaction = former is not None and former.provider.startswith(f"{REUSING}+")
@@ -110,7 +105,7 @@ class Writing(Opened):
                 run_after=now,
                 created_at=now,
             )
-            jobs = [job] if save and (new or ended) else []
+            jobs = [job] if save and (payload["messages"] or ended) else []
             # the store adds these messages to waiting ones
             if end_after_minutes is not None:
                 timer = replace(
@@ -281,7 +276,7 @@ class Writing(Opened):
         }
         changes = {name: value for name, value in values.items() if value is not None}
         if not changes:
-            raise InvalidInput(NOTHING_GIVEN)
+            raise InvalidInput(f"Nothing to change was given: name {', '.join(values)}.")
         return await self._edited("edit", scope, id, changes, revision=revision, who=who, why=why)
 
     @verb("PUT /memories/{id}/pin", durable=True)
@@ -346,19 +341,19 @@ class Writing(Opened):
             NotFound: no such memory, it has expired, or nothing is left to undo.
             Conflict: one of the memories has changed again since, or has expired.
         """
-        store = self.store
+        memories, now = self.store.memories, self.clock()
         with self.operation("update_memory", scope):
             await self.stored(scope, id, superseded=True)
-            last, now = last_change(await store.memories.history(scope, id)), self.clock()
+            last = last_change(await memories.history(scope, id))
             if last is None:
                 raise NotFound(
                     "Nothing is left to undo: this memory is as it was when it was added."
                 )
-            decision = await store.memories.group(scope, last.group) if last.group else [last]
+            decision = await memories.group(scope, last.group) if last.group else [last]
             ids = [revision.memory_id for revision in decision]
             # read before the histories, which then show any change made in between
-            current = await store.memories.get(scope, ids, now=now, superseded=True)
-            last_changes = [last_change(await store.memories.history(scope, id)) for id in ids]
+            current = await memories.get(scope, ids, now=now, superseded=True)
+            last_changes = [last_change(await memories.history(scope, id)) for id in ids]
             changes = taken_back(decision, current, last_changes, now=now, who=who)
             await self.embed_and_apply(scope, changes, now=now)
             return tuple(change.memory for change in changes)
@@ -380,8 +375,10 @@ class Writing(Opened):
         with self.operation("update_memory", scope):
             now, memory = self.clock(), await self.stored(scope, id, quarantined=True)
             active = revised(promoted(memory, now), now=now)
-            change = Change(kind="confirm", memory=active, who=who, why="confirmed", explicit=True)
-            await self.embed_and_apply(scope, [change], now=now)
+            changes = [
+                Change(kind="confirm", memory=active, who=who, why="confirmed", explicit=True)
+            ]
+            await self.embed_and_apply(scope, changes, now=now)
         return active
 
     @verb("POST /memories/{id}/feedback", durable=True)

@@ -14,7 +14,7 @@ from ..concurrency import batched, cancel_and_wait
 from ..errors import KagentMemoryError
 from ..records import Recall, Scope
 from ..stores.base import MemoryStore
-from ..stores.values import Delivery, Use
+from ..stores.values import Delivery
 
 logger = logging.getLogger(__name__)
 
@@ -65,9 +65,9 @@ class Deliveries:
 
     async def rate(self, scope: Scope, id: str, *, success: bool) -> None:
         """Count at once that a memory helped or misled."""
-        outcome: Use = "successes" if success else "failures"
-        counted = Delivery(scope=scope, at=self._clock(), counts={outcome: {id: 1}})
-        await self._store.count([counted])
+        outcome = "successes" if success else "failures"
+        delivery = Delivery(scope=scope, counts={outcome: {id: 1}}, at=self._clock())
+        await self._store.count([delivery])
 
     def _note(self, tallies: Mapping[Scope, _Tally]) -> None:
         for scope, tally in tallies.items():
@@ -85,8 +85,8 @@ class Deliveries:
             StoreError: the database is unavailable; the counts are kept and written later.
         """
         async with self._lock:
-            scopes = list(self._pending)  # counts that arrive meanwhile are written next time
-            for batch in batched(scopes, SCOPES_AT_ONCE):
+            # counts that arrive meanwhile are written next time
+            for batch in batched(list(self._pending), SCOPES_AT_ONCE):
                 tallies = {scope: self._pending.pop(scope) for scope in batch}
                 part = [
                     Delivery(
@@ -101,8 +101,9 @@ class Deliveries:
                 except Exception:  # not after a cancellation: a write that has begun still ends
                     self._note(tallies)
                     raise
-                delivered = sum(tally.delivered.total() for tally in tallies.values())
-                telemetry.count("deliveries", delivered)
+                telemetry.count(
+                    "deliveries", sum(tally.delivered.total() for tally in tallies.values())
+                )
 
     async def try_flush(self) -> bool:
         """Write all counts now; if the database is unavailable, log it and return False."""
@@ -122,16 +123,10 @@ class Deliveries:
 
     async def close(self) -> None:
         """Write the remaining counts, within `CLOSE_SECONDS`, and stop."""
-        if self._task is None:
-            return
-        try:
-            await asyncio.wait_for(self.flush(), CLOSE_SECONDS)
-        except (KagentMemoryError, TimeoutError) as error:
-            logger.error(
-                "The most recent deliveries could not be counted: %s",
-                error or "the database does not respond",
-            )
-        await cancel_and_wait(self._task)
+        if self._task is not None:
+            if not await self.flush_within(CLOSE_SECONDS):
+                logger.error("The most recent deliveries could not be counted.")
+            await cancel_and_wait(self._task)
 
     async def _write(self) -> None:
         while True:

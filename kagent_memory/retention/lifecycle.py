@@ -23,7 +23,7 @@ def revised(memory: Memory, *, now: datetime, **values: Any) -> Memory:
 
 def latest(times: Sequence[datetime | None]) -> datetime | None:
     """Return the latest of these times; None means never, which is later than any time."""
-    return None if None in times else max(time for time in times if time is not None)
+    return None if None in times else max(filter(None, times))
 
 
 def promoted(memory: Memory, now: datetime) -> Memory:
@@ -55,7 +55,7 @@ def to_memory(
     The memory keeps the resolved TTL in days (0 means forever), so that a later extension uses the
     same one. A fact of a quarantined origin is quarantined.
     """
-    days = max(ttl_days_of(fact, settings) if fact.ttl_days is None else fact.ttl_days, 0)
+    days = ttl_days_of(fact, settings) if fact.ttl_days is None else fact.ttl_days
     values = {
         field.name: getattr(fact, field.name) for field in fields(fact) if field.name != "text"
     }
@@ -79,8 +79,9 @@ def to_memory(
 
 def _topics(fact: Fact) -> tuple[str, ...]:
     """Return the topics of a fact, plus "preference" if it states one."""
-    states_one = states_preference(fact.text, fact.author)
-    return tuple(dict.fromkeys((*fact.topics, "preference"))) if states_one else fact.topics
+    if not states_preference(fact.text, fact.author):
+        return fact.topics
+    return tuple(dict.fromkeys((*fact.topics, "preference")))
 
 
 def has_faded(memory: Memory, *, now: datetime, half_life_days: float) -> bool:

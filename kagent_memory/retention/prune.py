@@ -73,7 +73,7 @@ class Prune:
     settings: MemorySettings
     weights: ImportanceWeights
     now: datetime
-    dry_run: bool = False
+    dry_run: bool
 
     async def run(self) -> Pruned:
         """Prune, and return the counts of deleted and extended memories.
@@ -145,8 +145,9 @@ class Prune:
             rows = heapq.nsmallest(count + EXAMINED, rows, key=lambda row: row[:2])
         certain = [id for _, id, _ in rows[: max(0, count - EXAMINED)]]
         examined = [memory for _, _, memory in rows[len(certain) :]]
-        view = await self.store.view(scope, now=self.now)
-        nearest = await neighbours(view, self.vectors, examined)
+        nearest = await neighbours(
+            await self.store.view(scope, now=self.now), self.vectors, examined
+        )
         deleted = excluded | {*certain}
         likeness = {
             examined[index].id: {
@@ -154,8 +155,8 @@ class Prune:
             }
             for index, others in nearest.items()
         }
-        first = least_first(examined, likeness, weighs)
-        return [*certain, *(memory.id for memory in islice(first, count - len(certain)))]
+        least = islice(least_first(examined, likeness, weighs), count - len(certain))
+        return [*certain, *(memory.id for memory in least)]
 
     async def _erase(self, scope: Scope, ids: Sequence[str], why: PruneReason) -> Pruned:
         if ids:

@@ -18,9 +18,11 @@ PART = 1000
 async def erasures(
     store: Store, scope: Scope, condition: Filter, request: Erasure
 ) -> Sequence[Erasure]:
-    """Return the erasures, one transaction each, of what matches a filter; an empty one selects
-    all.
+    """Return the erasures, one transaction each, of the ids in a request; without ids of what
+    matches a filter, where an empty one selects all.
     """
+    if request.ids:
+        return [request]
     session_id, author = condition.session_id, condition.author
     event_ids = set[str]()
     if author is not None and condition == Filter(session_id=session_id, author=author):
