@@ -32,12 +32,12 @@ def respellings(terms: Iterable[str], known: Mapping[str, int]) -> dict[str, lis
         letters, edits = _alphabet(term), list[str]()
         for place in range(len(term) + 1):
             before, after = term[:place], term[place:]
-            edits += (before + letter + after for letter in letters)
+            edits += [before + letter + after for letter in letters]
             if len(after) > 1 and after[0] != after[1]:
                 edits.append(before + after[1] + after[0] + after[2:])
             if after and len(term) >= _CERTAIN_LETTERS:
                 edits.append(before + after[1:])
-                edits += (before + letter + after[1:] for letter in letters if letter != after[0])
+                edits += [before + letter + after[1:] for letter in letters if letter != after[0]]
         spellings[term] = list(dict.fromkeys(edits))
     return spellings
 

@@ -213,12 +213,11 @@ class ScopeIndex:
     def _rarest(
         self, terms: Sequence[str], holders: Postings, frequencies: Rows, limit: int
     ) -> TermMatrix:
-        # rounded, so that 1/2 and 1/3 + 1/6 tie whatever order they were added in
         rarity = 1 / frequencies[holders.terms]
         weights = np.bincount(holders.rows, rarity, minlength=len(self.ids))
-        weights = weights.astype(np.float64).round(12)
         rows = weights.nonzero()[0]
-        rows = self.highest(rows, weights[rows], limit)
+        # rounded, so that 1/2 and 1/3 + 1/6 tie whatever order they were added in
+        rows = self.highest(rows, weights[rows].round(12), limit)
         # all other rows share an extra row, dropped below
         number = np.full(len(self.ids), len(rows))
         number[rows] = np.arange(len(rows))
