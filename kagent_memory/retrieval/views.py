@@ -297,4 +297,5 @@ def state_at(whole: Whole, at: datetime) -> Memory | None:
     memory = (today if next_revision is None else next_revision.before) or states[0]
     if today.state == "superseded" and today.valid_to and memory.state in ("active", "superseded"):
         memory = replace(memory, state="active" if at < today.valid_to else "superseded")
-    return replace(memory, usage=today.usage)
+    # a copy of each of thousands of memories would hold up the event loop
+    return memory if memory is today else replace(memory, usage=today.usage)
