@@ -258,24 +258,29 @@ class Plan:
     def _put_before(self, memory: Memory, fact: Memory) -> None:
         """Keep a late statement as history, valid between the statements before and after it."""
         began, values = said(fact), self._values(memory)
-        later = [value for value in values.values() if valid_since(value) > began]
+        later = [value for value in values if valid_since(value) > began]
         following = min(later or [memory], key=valid_since)
         self.put("add", fact)
         self.begin(fact, EARLIER_VALUE)
-        self._retire(fact, following, valid_since(following))
-        for value in values.values():
-            # a united value ended after its holder began, and stays linked with its text
-            ended, holder = value.valid_to or began, values.get(value.superseded_by or "", value)
-            if valid_since(value) <= began < ended <= valid_since(holder):
+        self._retire(fact, following, min(map(valid_since, later), default=said(memory)))
+        for value in values:
+            if value.valid_to and valid_since(value) <= began < value.valid_to:
                 self._retire(value, fact, began)
 
-    def _values(self, memory: Memory) -> dict[str, Memory]:
-        """Return a memory and its former values, recursively, by id."""
-        rows = {**{row.id: row for row in self.history}, **self.rows}.values()
-        values, former = dict[str, Memory](), {memory.id: memory}
-        while former:
-            values |= former
-            former = {row.id: row for row in rows if row.superseded_by in former}
+    def _values(self, memory: Memory) -> list[Memory]:
+        """Return a memory and its former values, recursively. One that was united with another
+        ended after that began, and stays linked with its text.
+        """
+        rows = ({row.id: row for row in self.history} | self.rows).values()
+        values = [memory]
+        for holder in values:  # grows meanwhile
+            values += [
+                row
+                for row in rows
+                if row.superseded_by == holder.id
+                and row.valid_to
+                and row.valid_to <= valid_since(holder)
+            ]
         return values
 
     def _retire(

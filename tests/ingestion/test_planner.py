@@ -167,13 +167,12 @@ async def test_two_values_of_a_slot_in_one_batch_follow_each_other():
     assert changes[0].group == changes[1].group != changes[2].group == changes[3].group
 
 
-def test_a_late_statement_leaves_what_was_united_in_its_text():
+@pytest.mark.parametrize("days", [6, 8.5], ids=["after it", "before it"])
+def test_a_late_statement_leaves_what_was_united_in_its_text(days: float):
     """A value said between two others takes the place of the one before it, and of none that was
-    united with that one.
+    united with that one; nor is it succeeded by such a one.
     """
-    first, united, late, last = (
-        row(f"Lives in {days}.", days=days, **CITY) for days in (9, 8, 6, 1)
-    )
+    first, united, late, last = (row(f"Lives in {at}.", days=at, **CITY) for at in (9, 8, days, 1))
     former = replace(first, state="superseded", superseded_by=last.id, valid_to=last.created_at)
     part = replace(united, state="superseded", superseded_by=first.id, valid_to=NOW)
     plan = Plan(now=NOW, history=[former, part])
