@@ -225,6 +225,7 @@ class Memories(Writing, Forgetting, Maintenance):
                 scopes.
             StoreError: the database is unavailable. An unavailable embedder only lowers the mode.
         """
+        until = models_until(timeout_seconds)
         now = self.clock()
         if as_of is not None and as_of > now:
             raise InvalidInput("as_of lies in the future; leave it out for what is answered now.")
@@ -251,7 +252,7 @@ class Memories(Writing, Forgetting, Maintenance):
             budget_tokens=budget_tokens,
             as_of=as_of,
             session_id=session_id or None,
-            models_until=models_until(timeout_seconds),
+            models_until=until,
         )
         with self.operation("search_memory", *scopes, query=text) as span:
             answer = await self.retriever.gated(search) if gate else None

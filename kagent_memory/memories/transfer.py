@@ -289,7 +289,8 @@ class Transfer(Opened):
             InvalidInput: the file is no export, has another version or tenant, or is damaged.
             ConfigurationError: the store does not support import.
         """
-        file, store = Path(path), self.store.memories
+        file = Path(path)
+        store = self.store.memories
         widths, blocked, has_derived = await self._survey(file, tenant)
         spaces = {
             width: (await store.spaces.add(external_name(width), width, None)).number
@@ -315,15 +316,22 @@ class Transfer(Opened):
         """Read a file to its end, so that nothing is written of one that cannot be imported whole.
 
         Returns:
-            The widths of its vectors; the memories that were forgotten here, with all that is
-            forgotten with them: those merged from them, withdrawn successors, and the history that
-            they replaced; and True if it holds anything that is forgotten with another memory.
+            Three values:
+
+            1. The widths of its vectors.
+            2. The memories that must not come back: those that were forgotten here, and those that
+               are forgotten with them. These are memories merged from them, withdrawn successors,
+               and the history that they replaced.
+            3. True if forgetting one memory of the file would take another one along.
 
         Raises:
             InvalidInput: see `_batches`.
         """
-        widths, fresh, withdrawn, forgotten = set[int](), set[Node](), set[Node](), set[Node]()
-        derived = defaultdict[Node, set[Node]](set)
+        widths = set[int]()
+        fresh = set[Node]()  # forgotten, but not yet followed to what is forgotten with it
+        withdrawn = set[Node]()
+        forgotten = set[Node]()
+        derived = defaultdict[Node, set[Node]](set)  # by memory, what is forgotten with it
         # a memory, each that ever took its place, and the kind of that change
         successors = list[tuple[Node, Node, str]]()
         async for scope, lines in _batches(path, tenant):

@@ -18,8 +18,13 @@ PART = 1000
 async def erasures(
     store: Store, scope: Scope, condition: Filter, request: Erasure
 ) -> Sequence[Erasure]:
-    """Return the erasures, one transaction each, of the ids in a request; without ids of what
-    matches a filter, where an empty one selects all.
+    """Split what a request erases into transactions.
+
+    Args:
+        store: the store of the scope.
+        scope: the scope of the memories.
+        condition: selects the memories if the request names no ids; an empty filter selects all.
+        request: the ids, and what else every transaction needs.
     """
     if request.ids:
         return [request]

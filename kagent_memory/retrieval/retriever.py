@@ -19,7 +19,8 @@ from ..stores.base import MemoryStore
 from ..stores.decisions import matches_filter
 from ..stores.spaces import EmbeddingSpace
 from ..stores.values import TextMatches
-from ..stores.view import Nearest, Stale
+from ..stores.vectors import Nearest
+from ..stores.view import Stale
 from .embedding_spaces import StoreEmbedder, blended
 from .query import Gate, WordGate, is_known
 from .question import UNRELATED, Question, trust
@@ -55,6 +56,13 @@ async def _by_callers_vector(search: Search, space: EmbeddingSpace | None, vecto
 class Retriever:
     """Answer queries from one store.
 
+    Attributes:
+        embedder: None: search by words alone.
+        llm: rewrites queries if the setting `rewrite` says so.
+        reranker: orders the first hits anew; None: the ranking stays.
+        gate: decides which texts are searched; None: their words decide.
+        rank: the weights of the ranking; None: the default ones.
+
     Raises:
         ConfigurationError: queries are to be rewritten, and no model is given.
     """
@@ -70,7 +78,8 @@ class Retriever:
     def __post_init__(self) -> None:
         if self.settings.rewrite and self.llm is None:
             raise ConfigurationError("rewrite asks a language model; give llm= the name of one.")
-        self._gate, self._rank = self.gate or WordGate(), self.rank or RankSettings()
+        self._gate = self.gate or WordGate()
+        self._rank = self.rank or RankSettings()
         self._rewriting, self._embedding, self._reranking = (
             HelpingModel(part, self.settings.search_timeout_seconds)
             for part in ("rewrite", "embedder", "rerank")
@@ -98,7 +107,7 @@ class Retriever:
         has_short_term = self.settings.short_term_hours > 0
         search.view = await open_views(store, search, again=again, has_short_term=has_short_term)
         texts: dict[int, str] = {}
-        if is_small(search.question.terms):  # which the index leaves out
+        if is_small(search.question.terms):  # stop words, which the index leaves out
             newest = await run_in_thread(search.size, search.view.newest, MAX_SCANNED)
             memories = await search.view.memories(newest.tolist())
             texts = {row: memory.content for row, memory in memories.items()}
@@ -109,10 +118,13 @@ class Retriever:
         hits, left_out = await self._select(search, *ranking)
         if search.explain:
             left_out |= await search.view.exclusions(search.terms, search.filter)
+        # an empty scope has no vectors either: its search stays hybrid
         if not near.trimmed.rows.size and (search.degraded or hits):
             mode = "keyword"
         degraded = tuple(filter(None, (*search.degraded, store.trouble)))
-        return Recall(hits=hits, mode=mode, left_out=search.view.by_id(left_out), degraded=degraded)
+        return Recall(
+            hits=hits, mode=mode, left_out=search.view.records_of(left_out), degraded=degraded
+        )
 
     def _mode(self, search: Search) -> Mode:
         has_vectors = self.embedder is not None or search.external_vector is not None
@@ -146,7 +158,8 @@ class Retriever:
         scripts = (question.disguised, *UNRELATED) if question.disguised else ()
         queries = (question.text, trimmed, *([added.text] if added else ()))
         # distinct texts: a letter without another in its script stays, so two may be equal
-        texts, tenant = [*dict.fromkeys((*queries, *scripts))], search.scopes[0].tenant
+        texts = [*dict.fromkeys((*queries, *scripts))]
+        tenant = search.scopes[0].tenant
         embed = partial(self.embedder.embed, texts, kind="query", tenant=tenant)
         answer = await self._embedding.ask(search, embed)
         if answer is None:

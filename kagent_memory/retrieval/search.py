@@ -30,7 +30,8 @@ logger = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 ExternalVector: TypeAlias = tuple[EmbeddingSpace | None, Vector]
-LEG, SHORTLIST = 200, 60
+LEG = 200
+SHORTLIST = 60
 CANDIDATES_PER_HIT = 3
 MODEL_SHARE = 0.6  # of the time left for models: the most that the next one may take
 SEARCH_SHARE = 0.25  # of the caller's time: kept for the search itself, not for models
@@ -149,7 +150,9 @@ class HelpingModel:
         A call that is cancelled after a second counts as a failure too: its caller has stopped
         waiting.
         """
-        begin, seconds, answered = time.monotonic(), search.seconds(self.seconds), False
+        begin = time.monotonic()
+        seconds = search.seconds(self.seconds)
+        answered = False
         pause = self._paused_until - begin
         if self._failures >= MAX_FAILURES and pause > 0:
             reason = (

@@ -26,21 +26,26 @@ def by_words(search: Search, texts: Mapping[int, str]) -> tuple[TextMatches, str
         texts: row → text to scan, for a query of stop words, which the index leaves out; else {}.
     """
     matches = _matches(search)
-    if not texts:
-        matches = _with_other_forms(search, matches) if matches.documents else matches
-    elif (holders := _holding(search.question.text, texts)).rows.size:
-        frequencies = dict.fromkeys(holders.terms, len(holders.rows))
-        matches = replace(matches, matches=holders, frequencies=frequencies)
+    if texts:
+        holders = _holding(search.question.text, texts)
+        if holders.rows.size:
+            frequencies = dict.fromkeys(holders.terms, len(holders.rows))
+            matches = replace(matches, matches=holders, frequencies=frequencies)
+    elif matches.documents:
+        matches = _with_other_forms(search, matches)
     return matches, dense_text(search.question.text, matches)
 
 
 def _matches(search: Search) -> TextMatches:
+    """Search by the terms of the query and of its rewrite, as they are written. Set those terms and
+    the memories from the query's times; drop a rewrite that asks for something else.
+    """
     question, view, added = search.question, search.view, search.added
     if added is not None:
-        # a rewrite is dropped if it no longer asks for the same
         query = query_terms(search.text)
         both = view.text([*query, *added.terms], limit=0)
-        search.added = added = added if keeps_what_is_asked(query, added.terms, both) else None
+        if not keeps_what_is_asked(query, added.terms, both):
+            search.added = added = None
     windows = question.windows or (added.windows if added else ())
     in_windows = (view.newest(search.shortlist, *ends) for ends in windows[:MAX_WINDOWS])
     search.dated = np.concatenate([NO_ROWS, *in_windows])

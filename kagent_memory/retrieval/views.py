@@ -98,7 +98,7 @@ class ManyViews:
                     break
         return rows
 
-    def by_id(self, left_out: Mapping[int, Exclusion]) -> tuple[LeftOut, ...]:
+    def records_of(self, left_out: Mapping[int, Exclusion]) -> tuple[LeftOut, ...]:
         """Convert exclusions by row to records with scope and id."""
         ids = self.index.ids
         return tuple(
@@ -128,7 +128,6 @@ class ManyViews:
         answers = await few_at_once(
             lambda view: view.nearest_rows(space, vectors, limit=limit), self._views
         )
-
         if len(answers) == 1:
             return answers[0]
 
@@ -155,9 +154,9 @@ class ManyViews:
         Raises:
             Stale: the view that was searched is out of date.
         """
-        rows_by_view: dict[View, dict[str, int]] = (
-            {self._views[0]: {}} if len(self._views) == 1 else {}
-        )
+        rows_by_view: dict[View, dict[str, int]] = {}
+        if len(self._views) == 1:
+            rows_by_view[self._views[0]] = {}
         for row in rows:
             start, view = self._view_of(row)
             rows_by_view.setdefault(view, {})[view.index.ids[row - start]] = row
@@ -183,7 +182,7 @@ class ManyViews:
             row: memory.state if memory.state not in ("active", "source") else "expired"
             for row, memory in memories.items()
             if matches_filter(filter, memory)
-            # else a session has it in a view of its own
+            # a short-term memory of the session is searched in the session's own view
             and self.rows_of(row, [memory.id]) == [row]
         }
 
@@ -248,7 +247,8 @@ async def past_views(source: MemoryStore, search: Search) -> list[View]:
         InvalidInput: the scopes hold too many memories for that.
     """
     views: list[View] = []
-    count, now, session_id = 0, search.now, search.session_id
+    count = 0
+    now, session_id = search.now, search.session_id
     for scope in search.scopes:
         ids = await source.kept(scope, Filter())
         if (count := count + len(ids)) > MAX_PAST:
@@ -260,7 +260,8 @@ async def past_views(source: MemoryStore, search: Search) -> list[View]:
         reworded: set[str] = set()
         for batch in batched(ids, READ_AT_ONCE):
             for whole in await source.whole(scope, batch):
-                memory, today = state_at(whole, now), whole.memory
+                memory = state_at(whole, now)
+                today = whole.memory
                 if memory is None or (
                     memory.state == "short_term" and memory.session_id != (session_id or "")
                 ):

@@ -1,4 +1,4 @@
-"""What a store without SQL derives from its memories: usage, counts, and lineage.
+"""Derive usage, counts and lineage from memories, for stores without SQL.
 
 `samples/custom_store.py` is such a store.
 """

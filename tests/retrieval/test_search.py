@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from time import monotonic
+from time import monotonic, sleep
 from types import SimpleNamespace
 from typing import Any
 
@@ -129,7 +129,11 @@ async def test_a_search_ends_within_its_callers_time_whatever_hangs():
     """A search ends in its caller's time though models hang, and says what it did without."""
     models = Models()
     async with await Memories.open(
-        "libsql:///:memory:", embedding=models, rerank=models, worker=False
+        "libsql:///:memory:",
+        embedding=models,
+        rerank=models,
+        worker=False,
+        redact=lambda text: sleep(0.1) or text,
     ) as memories:
         await memories.add(SCOPE, ["Ada likes tea", "Grace likes tea and milk"])
         models.hangs, started = True, monotonic()
@@ -137,6 +141,9 @@ async def test_a_search_ends_within_its_callers_time_whatever_hangs():
         assert monotonic() - started < 20
         assert (recall.mode, recall[0].memory.content) == ("keyword", "Ada likes tea")
         assert [trouble.split(" ")[0] for trouble in recall.degraded] == ["embedder:", "rerank:"]
+        # what was spent before the search is spent for models too
+        recall = await memories.recall(SCOPE, "tea", timeout_seconds=0.1)
+        assert "no answer within 0 s" in recall.degraded[0]
         for wrong in (0, -1.0, float("nan")):
             with pytest.raises(InvalidInput, match="timeout_seconds"):
                 await memories.recall(SCOPE, "tea", timeout_seconds=wrong)

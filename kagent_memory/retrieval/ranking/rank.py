@@ -86,27 +86,29 @@ def rank(
         settings: the weights.
     """
     table = Table(search, text, near, settings)
-    signs, highest = _signs(search, table, settings), highest_score(settings)
-    whole = sum(signs.values(), np.zeros(len(table.rows))) / highest
-    scores = whole.clip(0.0, 1.0)
+    signs = _signs(search, table, settings)
+    highest = highest_score(settings)
+    sums = sum(signs.values(), np.zeros(len(table.rows))) / highest
+    scores = sums.clip(0.0, 1.0)
     if (exact := table.exact).any():  # above all that other signs can reach
         signs["exact"] = np.where(exact, highest, 0.0)
         highest *= 2
-        scores, whole = (scores + exact) / 2, whole + 2.0 * exact
-    fit = relevance(search, table, named="author" in signs)
+        scores = (scores + exact) / 2
+        sums += 2.0 * exact
+    relevances = relevance(search, table, named="author" in signs)
     # neighbours of matching turns are not filtered: they lend their words, but are not answers
     visible, answers = search.view.visible[table.rows], _answers(search, table)
-    order = (-whole).argsort(kind="stable")  # not clipped: scores below 0 are ordered, too
+    order = (-sums).argsort(kind="stable")  # not clipped: scores below 0 are ordered, too
     answering = order[(answers & visible)[order]]
     left_out: dict[int, Exclusion] = {}
     if table.has_vectors:
         below: list[int] = table.rows[visible & ~answers].tolist()
         left_out = dict.fromkeys(below, "below_min_score")
-    if answering.size and fit[answering[:_FIRST_HITS]].max() < search.floor:
+    if answering.size and relevances[answering[:_FIRST_HITS]].max() < search.floor:
         irrelevant: list[int] = table.rows[answering].tolist()
         left_out |= dict.fromkeys(irrelevant, "irrelevant")
         answering = NO_ROWS
-    columns = (table.rows, scores, table.cosines, fit)
+    columns = (table.rows, scores, table.cosines, relevances)
     ranked = [
         Ranked(row, score, None if math.isnan(cosine) else cosine, relevance)
         for row, score, cosine, relevance in zip(
@@ -237,10 +239,11 @@ def relevance(search: Search, table: Table, *, named: bool) -> Numbers:
     is_look_up = len(query.split()) <= _LOOK_UP_WORDS
     in_full = table.dated & search.date_only | (share > 0.99) & is_look_up
     full_cosines = table.near.full.cosines  # highest first
-    # the cosine of memories that do not answer
-    count = len(full_cosines)
-    median = full_cosines[(count - 1) // 2 : count // 2 + 1].mean() if count >= _LIST else 0.0
-    usual = min(0.99, max(0.0, float(median)))
+    # `usual`: the cosine of memories that do not answer
+    count, usual = len(full_cosines), 0.0
+    if count >= _LIST:
+        median = full_cosines[(count - 1) // 2 : count // 2 + 1].mean()
+        usual = min(0.99, max(0.0, float(median)))
     nearness = search.trust * np.fmax(0.0, table.cosines - usual) / (1 - usual)
     countable = [len(term) > 2 or not term.isdecimal() for term in table.text.matches.terms]
     words = holds[:, countable].sum(axis=1)

@@ -102,12 +102,12 @@ def _distinct(
     stays. If the newer one contradicts an explicit save, both stay, the newer first.
     """
     hits: list[Ranked] = []
-    texts: set[tuple[str | None, str]] = set()
+    statements: set[tuple[str | None, str]] = set()
     for hit in ranked:
         memory = memories[hit.row]
-        text = memory.author, normalised(memory.content)
+        statement = memory.author, normalised(memory.content)
         linked = [other for other in hits if other.row in links[hit.row]]
-        if text in texts:
+        if statement in statements:
             left_out[hit.row] = "duplicate"
         elif same := [other for other in linked if not contradict(memory, memories[other.row])]:
             other = same[0]
@@ -116,7 +116,7 @@ def _distinct(
                 hits[hits.index(other)], hit = hit, other
             left_out[hit.row] = "same"
         else:
-            texts.add(text)
+            statements.add(statement)
             older = [other for other in linked if said(memories[other.row]) < said(memory)]
             hits.insert(hits.index(older[0]) if older else len(hits), hit)
     return hits
@@ -146,7 +146,8 @@ async def with_sources(
         if memories[hit.row].state == "source"
     }
     sources = (view.rows_of(hit.row, memories[hit.row].source_ids) for hit in selection)
-    memories_by_row, successors = {**memories}, dict[int, int]()
+    memories_by_row = {**memories}
+    successors: dict[int, int] = {}
     unread = {*chain(*sources, *facts.values())} - memories_by_row.keys()
     while unread:
         read_memories = await view.memories(sorted(unread), hidden=True)
@@ -193,7 +194,7 @@ def to_hits(
     """
     view = search.view
     question, budget = search.question.text, search.budget_tokens
-    most, remaining = UNLIMITED, UNLIMITED
+    most = remaining = UNLIMITED
     if budget is not None:
         most = PASSAGE_TOKENS
         remaining = budget - sum(_cost(memories[hit.row]) for hit in selection)
@@ -205,7 +206,8 @@ def to_hits(
             for fact in view.rows_of(row, memory.links):
                 repeated_in[fact].append(row)
     for hit in selection:
-        memory, turns = memories[hit.row], list[Memory]()
+        memory = memories[hit.row]
+        turns: list[Memory] = []
         excerpt = passage(memory.content, question, max_tokens=most)
         for row in (*view.rows_of(hit.row, memory.source_ids), *repeated_in[hit.row]):
             turn = memories.get(row)

@@ -91,6 +91,7 @@ class Table:
         asks: 1 for a memory that ends with a question.
         turns: for each of `STEPS` the place of the turn so far away from each candidate in its
             session; one past the last if that is no candidate.
+        sessions: the number of each candidate's session; one without a session is alone in its own.
     """
 
     def __init__(
@@ -124,7 +125,8 @@ class Table:
         shortlist = candidates[best(own_scores, search.shortlist)]
         rows = index.near(np.concatenate([shortlist, search.dated]), max(STEPS), search.view.seen)
 
-        self.rows, self.columns = rows, index.columns[rows]
+        self.rows = rows
+        self.columns = index.columns[rows]
         self.authors: list[str | None] = [index.authors[row] for row in rows.tolist()]
         self.counts = _spread(matches.counts, matches.rows, size)[rows]
         self.lengths = _spread(matches.lengths, matches.rows, size, self.average_length)[rows]
@@ -135,6 +137,7 @@ class Table:
         self.asks = self.columns["asks"].astype(np.float64)
         spots, rising, order = spots_of(self.columns)
         targets = spots + np.array(STEPS)[:, None]
+        # -1, the last spot, for a target before all spots: it is found unequal
         last = rising.searchsorted(targets, "right") - 1
         is_there = (spots != NONE) & (rising[last] == targets)
         self.turns = np.where(is_there, order[last], len(rows))
@@ -178,7 +181,9 @@ class Table:
         # the weight of the turns that exist
         candidates, terms = self.counts.shape
         padded = np.zeros((candidates + 1, terms + 2))
-        padded[:-1, :-2], padded[:-1, -2], padded[:-1, -1] = self.counts, self.dense, 1.0
+        padded[:-1, :-2] = self.counts
+        padded[:-1, -2] = self.dense
+        padded[:-1, -1] = 1.0
         totals = padded[:-1].copy()
         for step, places in zip(STEPS, self.turns, strict=True):
             totals += padded[places] / 2 ** abs(step)
@@ -206,7 +211,8 @@ def keeps_what_is_asked(
         rewritten: the terms of the rewrite.
         text: the text search of both.
     """
-    frequencies, terms = text.frequencies, [*query]
+    frequencies = text.frequencies
+    terms = [*query]
     rarity = _idf(
         text.documents, np.array([frequencies.get(term, 0) for term in terms], np.float64)
     )
