@@ -125,6 +125,7 @@ class Memories(Writing, Forgetting, Maintenance):
         check_option("rank", rank, RankSettings | None)
         check_option("importance_weights", importance_weights, ImportanceWeights | None)
         check_option("redact", redact, Callable | None)
+        check_option("clock", clock, Callable)
         redactors = choose_redactors(redact, settings)
         # in threads, because looking up a provider may import LiteLLM
         embedder = await asyncio.to_thread(
@@ -237,7 +238,9 @@ class Memories(Writing, Forgetting, Maintenance):
         search = Search(
             scopes=scopes,
             text=text,
-            question=await run_in_thread(len(text), Question.read, text, at, earlier),
+            question=await run_in_thread(
+                sum(map(len, [text, *earlier])), Question.read, text, at, earlier
+            ),
             now=at,
             limit=settings.search_limit if limit is None else limit,
             min_score=settings.min_score if min_score is None else min_score,
@@ -381,8 +384,7 @@ def _providers(
     try:
         model = open_llm(choice, settings)
     except ConfigurationError:
-        is_name = isinstance(choice, str)
-        model = resolve_llm(choice.strip()) if is_name and resolve_llm else None
+        model = resolve_llm(choice.strip()) if resolve_llm and isinstance(choice, str) else None
         if model is None:
             raise
     return Providers(summary, model, allow_model=choice is not False, resolve=resolve_llm)

@@ -272,6 +272,7 @@ GIVEN: dict[str, tuple[str, Any, str]] = {
     "a gate's class": ("gate", WordGate, "not <class .*WordGate"),
     "a gate that is async": ("gate", AsyncMock(), "not <AsyncMock"),
     "no function": ("redact", "secrets", "redact: Input should be callable\\.$"),
+    "no clock": ("clock", 5, "clock: Input should be callable"),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from threading import Thread, current_thread
 from time import monotonic, sleep
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ from kagent_memory import Memories
 from kagent_memory.errors import InvalidInput, ModelError
 from kagent_memory.records import Scope
 from kagent_memory.retrieval import search as search_module
+from kagent_memory.retrieval.question import Question
 from kagent_memory.retrieval.search import MAX_FAILURES
 from kagent_memory.testing import HashEmbedder
 
@@ -147,3 +149,18 @@ async def test_a_search_ends_within_its_callers_time_whatever_hangs():
         for wrong in (0, -1.0, float("nan")):
             with pytest.raises(InvalidInput, match="timeout_seconds"):
                 await memories.recall(SCOPE, "tea", timeout_seconds=wrong)
+
+
+async def test_no_long_turn_is_read_on_the_event_loop(monkeypatch: pytest.MonkeyPatch):
+    """A short query with long turns before it is parsed in a thread."""
+    threads, read = list[Thread](), Question.read
+
+    def noted(*given: Any) -> Question:
+        threads.append(current_thread())
+        return read(*given)
+
+    monkeypatch.setattr(Question, "read", noted)
+    async with await Memories.open("libsql:///:memory:", worker=False) as memories:
+        await memories.recall(SCOPE, "And that?", history=["Ada likes tea. " * 1000])
+    assert threads
+    assert current_thread() not in threads
