@@ -68,8 +68,11 @@ class Line:
 
     def whole(self, spaces: Mapping[int, int]) -> Whole:
         """Return the memory with its vectors, for the embedding spaces by width."""
-        vectors = {spaces[len(row)]: row for row in self.vectors if len(row) in spaces}
-        return Whole(self.memory, self.revisions, vectors)
+        return Whole(
+            self.memory,
+            self.revisions,
+            {spaces[len(row)]: row for row in self.vectors if len(row) in spaces},
+        )
 
 
 @cache
@@ -151,9 +154,13 @@ def _checked_line(line: Line) -> Line:
     states = every_state(memory, revisions)
     if {*(state.id for state in states), *(each.memory_id for each in revisions)} != {memory.id}:
         raise InvalidInput("A revision is of another memory.")
-    changes = [Change(kind="add", memory=state) for state in states]
-    taken = [(memory.id, id) for revision in revisions for id in revision.event_ids]
-    checked(Batch(changes=changes, taken=taken), None)
+    checked(
+        Batch(
+            changes=[Change(kind="add", memory=state) for state in states],
+            taken=[(memory.id, id) for revision in revisions for id in revision.event_ids],
+        ),
+        None,
+    )
     for state in states:
         if state.state != "source" and len(state.links) > MAX_LINKS:
             raise InvalidInput(f"It has {len(state.links)} links; at most {MAX_LINKS} are kept.")
@@ -250,8 +257,7 @@ class Transfer(Opened):
         store = self.store.memories
         spaces = await store.spaces.all() if vectors else ()
         numbers = [space.number for space in spaces if space.name.startswith(EXTERNAL)]
-        head = Head(format="kagent-memory", version=1, exported_at=self.clock())
-        yield head.model_dump_json()
+        yield Head(format="kagent-memory", version=1, exported_at=self.clock()).model_dump_json()
         count = 0
         async for scope in self.each_scope(tenant=tenant, user=user, app=app):
             async for wholes in self.wholes(scope):
@@ -338,8 +344,11 @@ class Transfer(Opened):
             outcomes = await self.store.memories.restore(
                 scope, [line.whole({}) for line in lines], dry_run=True, now=self.clock()
             )
-            pairs = zip(lines, outcomes, strict=True)
-            fresh.update(line.node for line, outcome in pairs if outcome == "forgotten")
+            fresh.update(
+                line.node
+                for line, outcome in zip(lines, outcomes, strict=True)
+                if outcome == "forgotten"
+            )
             for line in lines:
                 widths.update(map(len, line.vectors))
                 if line.memory.superseded_by:

@@ -128,7 +128,9 @@ class SqlMemoryStore(Part, MemoryStore):
     async def restore(
         self, scope: Scope, memories: Sequence[Whole], *, dry_run: bool = False, now: datetime
     ) -> Sequence[Restored]:
-        changes = [Change(kind="add", memory=whole.memory) for whole in memories]
+        # only what is written needs index terms, which a change of the text gets
+        kind = "confirm" if dry_run else "add"
+        changes = [Change(kind=kind, memory=whole.memory) for whole in memories]
         vectors = [
             {
                 "id": whole.memory.id,
