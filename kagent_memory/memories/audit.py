@@ -94,16 +94,15 @@ async def audit_scope(
     """Audit one scope, holding all its memories in memory."""
     wholes = [whole async for part in memories.wholes(scope) for whole in part]
     found = await run_in_thread(LONG + 1, lambda: Contents(memories, wholes).find(defects))
-    findings = tuple(
-        Finding(defect=defect, scope=scope, memory_ids=ids, detail=detail)
-        for defect, cases in found.items()
-        for ids, detail in cases[:most]
-    )
     return Audit(
         scopes=1,
         memories=len(wholes),
         counts={defect: len(cases) for defect, cases in found.items()},
-        findings=findings,
+        findings=tuple(
+            Finding(defect=defect, scope=scope, memory_ids=ids, detail=detail)
+            for defect, cases in found.items()
+            for ids, detail in cases[:most]
+        ),
     )
 
 

@@ -89,12 +89,16 @@ async def _store(memories: Opened) -> list[Diagnosis]:
         if "lacking" in about:
             findings.append(bad("permissions", f"Missing: {about['lacking']}."))
         else:
-            writing = store.queue.lease("doctor", new_id(), seconds=1)
-            findings.append(await _tried("permissions", writing, "A row was written."))
+            lease = store.queue.lease("doctor", new_id(), seconds=1)
+            findings.append(await _tried("permissions", lease, "A row was written."))
         findings.append(await check_queue(memories))
         if lacking := await _unembedded(memories):
-            text = f"Memories of {lacking} scope(s) have no vector and are found by words alone."
-            findings.append(note("vectors", text))
+            findings.append(
+                note(
+                    "vectors",
+                    f"Memories of {lacking} scope(s) have no vector and are found by words alone.",
+                )
+            )
         if memories.settings.read_uri:
             findings.append(await _standby(store.memories))
     except KagentMemoryError as error:
@@ -142,16 +146,18 @@ async def check_queue(memories: Opened) -> Diagnosis:
     """
     jobs = memories.store.queue.jobs
     if dead := await jobs(state="dead", limit=LOOKED_AT, payloads=False):
-        text = f"At least {len(dead)} dead letter(s), accepted and never taken in: {dead[0].error}"
-        return bad("queue", text)
+        return bad(
+            "queue",
+            f"At least {len(dead)} dead letter(s), accepted and never taken in: {dead[0].error}",
+        )
     queued = await jobs(state="queued", limit=LOOKED_AT, payloads=False)
     if failing := [job for job in queued if job.error]:
         age = memories.clock() - min(job.created_at for job in failing)
-        text = (
+        return note(
+            "queue",
             f"At least {len(failing)} job(s) wait to be tried again, the oldest for "
-            f"{age.total_seconds() / 3600:.1f} h: {failing[0].error}"
+            f"{age.total_seconds() / 3600:.1f} h: {failing[0].error}",
         )
-        return note("queue", text)
     return Diagnosis("queue", "ok", "No dead letters, and nothing that waits to be tried again.")
 
 
@@ -167,16 +173,19 @@ async def _unembedded(memories: Opened) -> int:
 
 async def _encryption(memories: Opened) -> list[Diagnosis]:
     """Report whether the keys of this process can decrypt what some scopes hold."""
-    reader, now = memories.store.memories.reader, memories.clock()
+    store = memories.store
     try:
-        for scope in await memories.store.scopes(limit=DECRYPTED_SCOPES):
-            await reader.list(scope, limit=1, now=now)
+        for scope in await store.scopes(limit=DECRYPTED_SCOPES):
+            await store.memories.reader.list(scope, limit=1, now=memories.clock())
     except KagentMemoryError as error:
         return [bad("encryption", error)]
     if not (ring := KeyRing.parse(memories.settings.encryption_keys)):
         return []
-    text = f"What is written is encrypted with the key {ring.current!r}."
-    return [Diagnosis("encryption", "ok", text)]
+    return [
+        Diagnosis(
+            "encryption", "ok", f"What is written is encrypted with the key {ring.current!r}."
+        )
+    ]
 
 
 async def _embedder(memories: Opened) -> Diagnosis:
@@ -188,14 +197,18 @@ async def _embedder(memories: Opened) -> Diagnosis:
 async def _model(memories: Opened) -> Diagnosis:
     providers = memories.providers
     if providers.llm is None:
-        text = (
+        return Diagnosis(
+            "model",
+            "note",
             "None set: an agent's own model extracts facts when its sessions are saved."
             if providers.allow_model
-            else "Off: turns are stored as they are said."
+            else "Off: turns are stored as they are said.",
         )
-        return Diagnosis("model", "note", text)
-    probe = providers.llm.complete("Answer with ok set to true.", schema=Ping)
-    return await _tried("model", probe, "It answered a probe.")
+    return await _tried(
+        "model",
+        providers.llm.complete("Answer with ok set to true.", schema=Ping),
+        "It answered a probe.",
+    )
 
 
 async def _tried(part: str, attempt: Awaitable[object], text: str) -> Diagnosis:

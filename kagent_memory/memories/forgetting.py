@@ -137,8 +137,10 @@ class Forgetting(Opened):
         if missing := sorted({*(ids or ())} - erased.keys()):
             others = " The others were erased." if erased and not dry_run else ""
             raise NotFound(f"No memory {', '.join(missing)} in this scope.{others}")
-        linked = await self._linked(scope, [*erased]) if dry_run and not everything else ()
-        return Forgotten(tuple(erased), linked)
+        return Forgotten(
+            tuple(erased),
+            await self._linked(scope, [*erased]) if dry_run and not everything else (),
+        )
 
     async def _linked(self, scope: Scope, ids: Sequence[str]) -> tuple[str, ...]:
         """Return the visible memories that are linked with these, without these."""

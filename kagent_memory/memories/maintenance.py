@@ -124,8 +124,9 @@ class Maintenance(Transfer):
         """
         # write waiting counts first, so that no popular memory is deleted
         await self.deliveries.flush()
-        store, now = self.store.memories, self.clock()
-        return await Prune(store, self.vectors, self.settings, self.weights, now, dry_run).run()
+        return await Prune(
+            self.store.memories, self.vectors, self.settings, self.weights, self.clock(), dry_run
+        ).run()
 
     async def close(self) -> None:
         """Let running work end for some seconds, then stop; remaining jobs stay queued. Closing
@@ -218,8 +219,9 @@ class Maintenance(Transfer):
         """
         if (llm := self.providers.llm) is None:
             return ()
-        now = self.clock()
-        return tuple(await merge(self.store, self.vectors, scope, llm, now=now, dry_run=dry_run))
+        return tuple(
+            await merge(self.store, self.vectors, scope, llm, now=self.clock(), dry_run=dry_run)
+        )
 
     @verb("GET /audit")
     async def audit(
@@ -286,10 +288,10 @@ class Maintenance(Transfer):
             Conflict: somebody began to switch to yet another embedder.
         """
         settings = self.settings
-        choice = settings.embedding if embedding is None else embedding
+        # in a thread, because importing takes seconds
         embedder = await asyncio.to_thread(
-            open_embedder, choice, settings
-        )  # importing takes seconds
+            open_embedder, settings.embedding if embedding is None else embedding, settings
+        )
         if embedder is None:
             raise ConfigurationError("Name the embedder that the memories are to be embedded by.")
         successor = StoreEmbedder(self.store, embedder, settings, replaces=True)

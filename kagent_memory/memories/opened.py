@@ -121,8 +121,7 @@ class Opened:
         Raises:
             UnusableAnswer: `strict` is set and the embedder gave an unusable answer.
         """
-        batch = Batch(changes=changes)
-        batch = await with_vectors(self.vectors, scope, batch, now, strict=strict)
+        batch = await with_vectors(self.vectors, scope, Batch(changes=changes), now, strict=strict)
         return await self.store.apply(scope, batch, now=now)
 
     async def embed_later(self) -> None:

@@ -105,8 +105,12 @@ def with_token(
     """
     raw = json.dumps([*conversation, *sorted(entry["id"] for entry in entries)])
     token = blake2b(raw.encode(), digest_size=8).hexdigest()
-    asked = {"status": "confirmation required", "message": message, "token": token}
-    return asked | fenced_answer(entries)
+    return {
+        "status": "confirmation required",
+        "message": message,
+        "token": token,
+        **fenced_answer(entries),
+    }
 
 
 async def to_decide(memories: Sequence[Memory]) -> list[Entry]:
@@ -163,7 +167,7 @@ def _shortened(entry: Entry, max_tokens: int, question: str) -> Entry:
     if _weight(text) <= max_tokens:
         return entry
     part = passage(escaped(text, one_line=True), question, max_tokens=max_tokens)
-    return {**entry, "text": f"{part} … [cut off; it has {len(text):,} characters in all]"}
+    return entry | {"text": f"{part} … [cut off; it has {len(text):,} characters in all]"}
 
 
 def _bare(entry: Entry) -> Entry:

@@ -49,6 +49,13 @@ def _array(value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo)
     return vector
 
 
+def _model(value: Any) -> Any:
+    """Refuse a class and a name that is no text, which would only fail in the worker."""
+    if isinstance(value, type) or not isinstance(value.name, str):
+        raise InvalidInput("It takes an object with a name and complete().")
+    return value
+
+
 def _cleaned(turn: Any) -> Any:
     return valid_text(turn) if isinstance(turn, str) else turn
 
@@ -77,6 +84,6 @@ Vector: TypeAlias = Annotated[
     WrapValidator(_array),
     PlainSerializer(np.ndarray.tolist, return_type=list[float]),
 ]
-Llm: TypeAlias = SkipJsonSchema[InstanceOf[llm.Llm]]
+Llm: TypeAlias = SkipJsonSchema[Annotated[InstanceOf[llm.Llm], AfterValidator(_model)]]
 EmbedderChoice: TypeAlias = SkipValidation[embedding.EmbedderChoice]
 WhichScopes: TypeAlias = Scope | Scopes | Sequence[Scope | Scopes]

@@ -75,18 +75,19 @@ class Writing(Opened):
             The id of the job; None if there was nothing new.
         """
         with self.operation("upsert_memory", scope):
-            size = sum(len(str(message.text)) for message in messages)
-            if any(message.recalled for message in messages):
-                size = max(size, LONG)  # masking recalled texts takes longer than the messages tell
-            max_bytes = self.settings.max_content_bytes
+            # at least in a thread: masking recalled texts takes longer than the messages tell
+            size = max(LONG, sum(len(str(message.text)) for message in messages))
 
-            def written() -> dict[str, Any]:
-                ready = prepared(messages, session_id, self.redactors.save, max_bytes)
+            def written() -> Mapping[str, Any]:
+                ready = prepared(
+                    messages, session_id, self.redactors.save, self.settings.max_content_bytes
+                )
                 return to_payload(ready, ended=ended)
 
             payload = await run_in_thread(size, written)
-            event_ids = sorted(event_ids_in(payload))
-            ingested = await self.store.memories.taken(scope, session_id, event_ids)
+            ingested = await self.store.memories.taken(
+                scope, session_id, sorted(event_ids_in(payload))
+            )
             payload = without_events(payload, ingested)
             if end_after_minutes is not None and not compaction:
                 former = await self.store.queue.waiting(scope, "session_end", session_id)
@@ -207,15 +208,20 @@ class Writing(Opened):
         that are None.
 
         Raises:
-            InvalidInput: there are more or fewer vectors than items.
+            InvalidInput: the vectors differ in width, or in number from the items.
         """
         if len(embedding) != len(memories):
             raise InvalidInput(f"Got {len(embedding)} vectors for {len(memories)} items.")
-        width = len(embedding[0])
-        pairs = zip(memories, embedding, strict=True)
-        vectors = {memory.id: vector for memory, vector in pairs if memory}
+        width, *others = {*map(len, embedding)}
+        if others:  # checked here, so that no space is made for a call that is refused
+            raise InvalidInput("The vectors have different widths; add each width by itself.")
         space = await self.store.memories.spaces.add(external_name(width), width, None)
-        return Batch(changes=changes, vectors=vectors, space_number=space.number)
+        pairs = zip(memories, embedding, strict=True)
+        return Batch(
+            changes=changes,
+            vectors={memory.id: vector for memory, vector in pairs if memory},
+            space_number=space.number,
+        )
 
     @verb("PATCH /memories/{id}", durable=True)
     async def edit(
@@ -375,10 +381,8 @@ class Writing(Opened):
         with self.operation("update_memory", scope):
             now, memory = self.clock(), await self.stored(scope, id, quarantined=True)
             active = revised(promoted(memory, now), now=now)
-            changes = [
-                Change(kind="confirm", memory=active, who=who, why="confirmed", explicit=True)
-            ]
-            await self.embed_and_apply(scope, changes, now=now)
+            change = Change(kind="confirm", memory=active, who=who, why="confirmed", explicit=True)
+            await self.embed_and_apply(scope, [change], now=now)
         return active
 
     @verb("POST /memories/{id}/feedback", durable=True)

@@ -17,6 +17,7 @@ from kagent_memory import Fact, Filter, Scope, Scopes
 from kagent_memory.errors import InvalidInput, KagentMemoryError, NotFound
 from kagent_memory.memories.memories import Memories
 from kagent_memory.memories.verbs import verbs_of
+from kagent_memory.models.llm import CheckedLlm
 from kagent_memory.records import Message
 from kagent_memory.server.tokens import create_token
 from memories.opening import opened, through_a_server
@@ -94,6 +95,9 @@ async def test_what_fits_no_parameter_is_refused_by_its_name(memories: Memories)
             values = [object() if key == name else value for key, value in needed(verb).items()]
             with pytest.raises(InvalidInput, match=rf"^{name}\b.*: "):
                 await outcome(getattr(memories, verb)(*values))
+    model: Any = CheckedLlm  # the class instead of a model
+    with pytest.raises(InvalidInput, match=r"^llm\b"):
+        await memories.remember(SCOPE, GIVEN["messages"], "s", llm=model)
     assert not (await memories.list(SCOPE)).memories
     assert not await memories.jobs()
 

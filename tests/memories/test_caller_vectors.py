@@ -43,6 +43,8 @@ async def test_few_widths_are_taken_whoever_asks(memories: Memories, width: int)
     ):
         with pytest.raises(InvalidInput, match=r"a multiple of 64, up to 4,096"):
             await call
+    with pytest.raises(InvalidInput, match="different widths"):
+        await memories.add(ADA, ["x", "y"], embedding=[unit(128), unit(64)])
     for taken in (64, 4096):
         await memories.add(ADA, [f"of {taken}"], embedding=[unit(taken)])
     assert await tables(memories) == {"external-64": 64, "external-4096": 4096}
