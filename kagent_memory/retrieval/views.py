@@ -31,7 +31,7 @@ from .search import Search
 SCOPES_AT_ONCE = 4
 MAX_EXCLUSIONS = 50
 MAX_PAST = 50_000  # memories that a search of the past reads
-READ_AT_ONCE = 500
+READ_AT_ONCE = 100
 MAX_SHORT_TERM = 50  # of one session, its newest
 
 Item = TypeVar("Item")
