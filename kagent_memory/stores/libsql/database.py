@@ -160,6 +160,8 @@ class LibSQLDatabase(Database):
 
         A cancelled caller stops waiting at once; an action that has begun runs to its end.
         """
+        with suppress(Busy):  # nearly always; retrying takes time to set up
+            return await self._on_thread(action)
         retrying = AsyncRetrying(
             retry=retry_if_exception_type(Busy),
             stop=stop_before_delay(seconds),
