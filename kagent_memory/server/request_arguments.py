@@ -82,6 +82,8 @@ def _reader(verb: Verb) -> SchemaValidator:
         name: _Scopes | Sequence[_Scopes] if kind == WhichScopes else kind
         for name, kind in verb.wire_types.items()
     }
+    if "llm" in kinds:
+        kinds["llm"] = str | None  # a request can only name a model
     return SchemaValidator(_failing_fast(fields_adapter(kinds).core_schema))
 
 

@@ -31,6 +31,7 @@ async def added(client: httpx.AsyncClient, *items: Any) -> list[str]:
         ("POST", FORGET, {"session_id": "s", "tga": "x"}, 400, "tga"),
         ("POST", f"{FORGET}&everything=true", None, 400, "everything"),
         ("POST", SEARCH, {}, 400, "query: missing"),
+        ("POST", f"/sessions{S}", {"llm": 5}, 400, "llm: Input should be a valid string"),
         ("POST", SEARCH, {"query": "x", "limit": 101}, 400, "limit"),
         ("GET", f'{MEMORIES}&filter={{"tag":"tea"}}', None, 400, "filter.tag"),
         ("GET", f"{MEMORIES}&limit=1&limit=2", None, 400, "twice"),
