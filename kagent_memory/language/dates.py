@@ -145,7 +145,8 @@ def bare_dates(query: str) -> str | None:
     Relative words ("yesterday") are left out: in a memory they mean another day.
     """
     folded = query.casefold()
-    rest, written = _RELATIVE.sub(" ", folded), list[str]()
+    rest = _RELATIVE.sub(" ", folded)
+    written: list[str] = []
     for pattern in (_NUMERIC, _DAY_FIRST, _NAMED, _LONE_YEAR):
         written += (match.group() for match in pattern.finditer(rest))
         rest = pattern.sub(" ", rest)
@@ -218,7 +219,8 @@ def _by_distance(query: str, today: date) -> Iterator[Span]:
             back = (today.weekday() - _WEEKDAYS.index(match["weekday"]) - 1) % 7 + 1
             yield _on(today - timedelta(days=back))
         else:
-            unit, count = match["unit"] or match["units"], match["count"] or "a"
+            unit = match["unit"] or match["units"]
+            count = match["count"] or "a"
             count = int(count) if count.isdigit() else _COUNTS[count]
             if unit == "year":
                 yield Span(today.year - count)

@@ -15,7 +15,8 @@ FEW_WORDS = 6
 FEW_CHARS = 4
 _CONTINUATIONS = ("what about", "how about")
 _NAME_SIGNS = frozenset("@_/")  # a text with one of them names something
-_POINTERS, _QUESTION_WORDS = frozenset(QUERY_WORDS["pointers"]), frozenset(QUERY_WORDS["asking"])
+_POINTERS = frozenset(QUERY_WORDS["pointers"])
+_QUESTION_WORDS = frozenset(QUERY_WORDS["asking"])
 _UNSPACED_POINTER = re.compile("|".join(QUERY_WORDS["pointers_unspaced"]))
 _POLITE_ENDING = re.compile(rf"(?:{'|'.join(QUERY_WORDS['polite_endings'])})$")
 

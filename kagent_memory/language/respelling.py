@@ -29,7 +29,8 @@ def respellings(terms: Iterable[str], known: Mapping[str, int]) -> dict[str, lis
     unknown = [term for term in terms if term not in known and _alphabet(term)][:MAX_RESPELT]
     spellings: dict[str, list[str]] = {}
     for term in unknown:
-        letters, edits = _alphabet(term), list[str]()
+        letters = _alphabet(term)
+        edits: list[str] = []
         for place in range(len(term) + 1):
             before, after = term[:place], term[place:]
             edits += [before + letter + after for letter in letters]

@@ -112,7 +112,9 @@ class Contents:
     """
 
     def __init__(self, memories: Opened, wholes: Sequence[Whole]) -> None:
-        self.redactors, self.wholes, now = memories.redactors, wholes, memories.clock()
+        self.redactors = memories.redactors
+        self.wholes = wholes
+        now = memories.clock()
         self.visible = [whole.memory for whole in wholes if is_visible(whole.memory, now)]
 
     def find(self, defects: Sequence[Defect]) -> Mapping[Defect, Sequence[Case]]:

@@ -163,7 +163,8 @@ async def check_queue(memories: Opened) -> Diagnosis:
 
 async def _unembedded(memories: Opened) -> int:
     """Return how many of the first scopes have memories without a vector of the embedder."""
-    store, name = memories.store.memories, memories.vectors and memories.vectors.name
+    store = memories.store.memories
+    name = memories.vectors and memories.vectors.name
     for space in await store.spaces.all():
         if (space.name, space.state) == (name, "current"):
             scopes = await memories.store.scopes(limit=LOOKED_AT)

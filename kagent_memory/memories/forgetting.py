@@ -9,7 +9,7 @@ from typing import Any
 from ..concurrency import batched
 from ..errors import InvalidInput, NotFound
 from ..records import EVERYTHING, Count, Filter, Listed, Scope, Text, Time
-from ..retention.selections import PART, erasures
+from ..retention.selections import MAX_AT_ONCE, erasures
 from ..stores.receipts import Receipt, chain_id, problem_at_end, problems
 from ..stores.values import Erasure, ForgottenTenant
 from .opened import Opened
@@ -144,8 +144,10 @@ class Forgetting(Opened):
 
     async def _linked(self, scope: Scope, ids: Sequence[str]) -> tuple[str, ...]:
         """Return the visible memories that are linked with these, without these."""
-        memories, now, links = self.store.memories, self.clock(), set[str]()
-        for batch in batched(ids, PART):
+        memories = self.store.memories
+        now = self.clock()
+        links = set[str]()
+        for batch in batched(ids, MAX_AT_ONCE):
             erased = await memories.get(scope, batch, now=now, superseded=True)
             links.update(*(memory.links for memory in erased.values()))
         return tuple(await memories.get(scope, sorted(links - {*ids}), now=now))
@@ -187,13 +189,13 @@ class Forgetting(Opened):
         if limit is None:
             erased = ForgottenTenant(done=False)
             while not erased.done:
-                erased += await self.forget_tenant(tenant, limit=PART, who=who)
+                erased += await self.forget_tenant(tenant, limit=MAX_AT_ONCE, who=who)
             return erased
         with self.operation("delete_memory"):
             await self.deliveries.flush()
             try:
                 return await self.store.forget_tenant(
-                    tenant, limit=min(limit, PART), who=who, now=self.clock()
+                    tenant, limit=min(limit, MAX_AT_ONCE), who=who, now=self.clock()
                 )
             finally:
                 self.forget_vectors()
@@ -224,10 +226,12 @@ class Forgetting(Opened):
         receipts, count = self.store.receipts, 0
         wrong, heads = dict[str, Sequence[str]](), dict[str, str]()
         for id in await receipts.chains() if tenant is None else [chain_id(tenant)]:
-            chain, last, texts = await receipts.chain(id), None, list[str]()
+            chain = await receipts.chain(id)
+            last = None
+            texts: list[str] = []
             while True:
                 after = last.number if last else 0
-                if page := await receipts.read(id, after=after, limit=PART):
+                if page := await receipts.read(id, after=after, limit=MAX_AT_ONCE):
                     texts += problems(page, last)
                     last = page[-1]
                 elif chain == (chain := await receipts.chain(id)):

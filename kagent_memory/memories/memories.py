@@ -32,7 +32,7 @@ from ..records import (
 )
 from ..redaction.redactors import choose_redactors
 from ..retrieval.embedding_spaces import StoreEmbedder
-from ..retrieval.query import Gate
+from ..retrieval.query import Gate, WordGate
 from ..retrieval.question import Question
 from ..retrieval.ranking.importance import ImportanceWeights
 from ..retrieval.retriever import Retriever
@@ -146,8 +146,8 @@ class Memories(Writing, Forgetting, Maintenance):
                 vectors,
                 llm=providers.llm,
                 reranker=reranker,
-                gate=gate,
-                rank=rank,
+                gate=gate or WordGate(),
+                rank=rank or RankSettings(),
                 settings=settings,
             )
         except BaseException:

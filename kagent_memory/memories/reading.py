@@ -36,7 +36,8 @@ async def existing(memories: Memories, scope: Scope, ids: Iterable[str]) -> list
 
 def sentences_of(hit: Hit) -> list[str]:
     """Say in sentences how a memory was found."""
-    legs, sentences = hit.why.get("legs", ()), list[str]()
+    legs = hit.why.get("legs", ())
+    sentences: list[str] = []
     if "text" in legs:
         sentences.append("It shares words with your question.")
     if hit.cosine is not None:

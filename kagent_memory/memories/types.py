@@ -33,7 +33,8 @@ from .audit import Defect
 
 MAX_HITS = 1000
 MAX_MINUTES = 5_256_000  # ten years
-WIDTH_STEP, MAX_WIDTH = 64, 4096  # of callers' vectors
+WIDTH_STEP = 64  # of callers' vectors
+MAX_WIDTH = 4096
 
 
 def _array(value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:

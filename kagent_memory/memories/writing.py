@@ -379,7 +379,8 @@ class Writing(Opened):
             Conflict: another memory says the same now, or somebody else was first.
         """
         with self.operation("update_memory", scope):
-            now, memory = self.clock(), await self.stored(scope, id, quarantined=True)
+            now = self.clock()
+            memory = await self.stored(scope, id, quarantined=True)
             active = revised(promoted(memory, now), now=now)
             change = Change(kind="confirm", memory=active, who=who, why="confirmed", explicit=True)
             await self.embed_and_apply(scope, [change], now=now)

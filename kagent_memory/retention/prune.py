@@ -98,7 +98,8 @@ class Prune:
 
     async def _prune_living(self, scope: Scope) -> Pruned:
         """Delete faded memories of a scope, then its least important ones above the limit."""
-        pruned, half_life = Pruned(), self.settings.half_life_days
+        pruned = Pruned()
+        half_life = self.settings.half_life_days
         faded_ids = set[str]()  # a dry run leaves them in the scope
         if half_life:
             old = Filter(created_before=self.now - timedelta(days=half_life))

@@ -11,8 +11,10 @@ from ..stores import Store
 from ..stores.codec import MAX_LIMIT, messages_in
 from ..stores.values import Erasure
 
-PART = 1000
-"""Memories that one transaction erases, of many chosen by what they have in common."""
+MAX_AT_ONCE = 1000
+"""The most memories that one transaction erases, of many chosen by what they have in common; also
+the most receipts that are read at once.
+"""
 
 
 async def erasures(
@@ -42,7 +44,7 @@ async def erasures(
             if message.get("author") == author
         }
     ids = await store.memories.kept(scope, condition)
-    chosen = [replace(request, ids=batch) for batch in batched(ids, PART)]
+    chosen = [replace(request, ids=batch) for batch in batched(ids, MAX_AT_ONCE)]
     # A whole session or scope takes its queued work along, in the transaction of the last part.
     if condition == Filter(session_id=session_id):
         chosen[-1:] = [replace(request, session_id=session_id, everything=session_id is None)]

@@ -137,7 +137,8 @@ class StoreEmbedder:
         Raises:
             ModelError, ConfigurationError: see `space`.
         """
-        space, cached = await self.space(), self._cached
+        space = await self.space()
+        cached = self._cached
         keys = [(tenant, kind, _digest(text)) for text in texts]
         found = {key: cached.get(key) for key in keys}
         missing = {key: text for key, text in zip(keys, texts, strict=True) if found[key] is None}
@@ -175,7 +176,8 @@ class StoreEmbedder:
         await self._request(["ping"], kind="query")
 
     async def _request(self, texts: Sequence[str], *, kind: Kind) -> list[Vector | None]:
-        rows, space = await self._embedder.embed_each(texts, kind=kind), self._space
+        rows = await self._embedder.embed_each(texts, kind=kind)
+        space = self._space
         if space and any(row is not None and len(row) != space.dimensions for row in rows):
             raise UnusableAnswer(
                 f"The embedder {self.name!r} no longer returns {space.dimensions} dimensions, as "
@@ -250,7 +252,8 @@ async def embed_some(
         ConfigurationError: the store holds vectors of another model.
     """
     version = await store.memories.version(scope)
-    space, most = await vectors.space(), limit + len(refused)
+    space = await vectors.space()
+    most = limit + len(refused)
     query = MemoryQuery(lacking=space.number, order="oldest", limit=most, now=clock())
     unembedded = await store.memories.select(scope, query)
     tried = [memory for memory in unembedded if memory.id not in refused][:limit]

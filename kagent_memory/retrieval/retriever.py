@@ -60,8 +60,8 @@ class Retriever:
         embedder: None: search by words alone.
         llm: rewrites queries if the setting `rewrite` says so.
         reranker: orders the first hits anew; None: the ranking stays.
-        gate: decides which texts are searched; None: their words decide.
-        rank: the weights of the ranking; None: the default ones.
+        gate: decides which texts are searched.
+        rank: the weights of the ranking.
 
     Raises:
         ConfigurationError: queries are to be rewritten, and no model is given.
@@ -71,15 +71,13 @@ class Retriever:
     embedder: StoreEmbedder | None
     llm: Llm | None
     reranker: Reranker | None
-    gate: Gate | None
-    rank: RankSettings | None
+    gate: Gate
+    rank: RankSettings
     settings: MemorySettings
 
     def __post_init__(self) -> None:
         if self.settings.rewrite and self.llm is None:
             raise ConfigurationError("rewrite asks a language model; give llm= the name of one.")
-        self._gate = self.gate or WordGate()
-        self._rank = self.rank or RankSettings()
         self._rewriting, self._embedding, self._reranking = (
             HelpingModel(part, self.settings.search_timeout_seconds)
             for part in ("rewrite", "embedder", "rerank")
@@ -103,7 +101,8 @@ class Retriever:
             return await self._answer(search, again=True)
 
     async def _answer(self, search: Search, *, again: bool = False) -> Recall:
-        store, mode = self.store, self._mode(search)
+        store = self.store
+        mode = self._mode(search)
         has_short_term = self.settings.short_term_hours > 0
         search.view = await open_views(store, search, again=again, has_short_term=has_short_term)
         texts: dict[int, str] = {}
@@ -114,7 +113,7 @@ class Retriever:
         size = search.size + sum(map(len, texts.values()))
         matches, trimmed = await run_in_thread(size, by_words, search, texts)
         near = await self._by_meaning(search, matches, trimmed)
-        ranking = await run_in_thread(search.size, rank, search, matches, near, self._rank)
+        ranking = await run_in_thread(search.size, rank, search, matches, near, self.rank)
         hits, left_out = await self._select(search, *ranking)
         if search.explain:
             left_out |= await search.view.exclusions(search.terms, search.filter)
@@ -134,7 +133,8 @@ class Retriever:
         """Return an empty answer if the gate stops the query; None to search. A general question is
         searched after all if the scopes hold what it names.
         """
-        text, gate = search.text, self._gate
+        text = search.text
+        gate = self.gate
         if not self.settings.gate or gate.searches(text):
             return None
         if isinstance(gate, WordGate) and gate.is_general(text) and search.scopes:
@@ -149,6 +149,11 @@ class Retriever:
     async def _by_meaning(self, search: Search, matches: TextMatches, trimmed: str) -> Near:
         """Return the memories nearest to the vectors of the query, with and without its common
         words; nothing, and a note in `degraded`, if the embedder does not answer.
+
+        Args:
+            search: the search.
+            matches: the result of the text search, which says how many memories there are.
+            trimmed: the query without its common words.
         """
         question, added = search.question, search.added
         if search.external_vector is not None:
@@ -171,8 +176,9 @@ class Retriever:
             return Near()
         if question.disguised:
             search.trust = trust(*(vectors[text] for text in (question.text, *scripts)))
-        full, ranks = vectors[question.text], vectors[trimmed]
-        ranks = blended(ranks, vectors[added.text], self._rank.added) if added else ranks
+        full = vectors[question.text]
+        ranks = vectors[trimmed]
+        ranks = blended(ranks, vectors[added.text], self.rank.added) if added else ranks
         query_vectors = [full] if ranks is full else [full, ranks]
         try:
             lists = await search.view.nearest(space.number, query_vectors, limit=search.leg)

@@ -104,6 +104,7 @@ async def current(
 
 def _shared(memory: Memory, hits: TextMatches) -> list[float]:
     """Return the share of the terms of both that a memory and each match have in common."""
-    terms, matches = index_terms(memory.content).keys(), hits.matches
+    terms = index_terms(memory.content).keys()
+    matches = hits.matches
     both = (matches.counts[:, [term in terms for term in matches.terms]] > 0).sum(axis=1)
     return (both / np.maximum(1, len(terms) + matches.lengths - both)).tolist()

@@ -93,7 +93,7 @@ async def test_exactly_what_meets_every_condition_goes(options, names):
 )
 async def test_a_dry_run_names_what_is_linked_and_stays(options, linked, monkeypatch):
     """Conditions name the memories that say the same and do not meet them, and erase none."""
-    monkeypatch.setattr("kagent_memory.memories.forgetting.PART", 1)
+    monkeypatch.setattr("kagent_memory.memories.forgetting.MAX_AT_ONCE", 1)
     async with await opened() as memories:
         added = await memories.add(ADA, [*FACTS.values()])
         ids = dict(zip(FACTS, added, strict=True))
@@ -154,7 +154,7 @@ async def test_a_superseded_memory_is_found_by_its_conditions_too():
 )
 async def test_many_go_in_parts_and_an_interruption_is_taken_up_again(options, monkeypatch):
     """Many are forgotten in parts; after an interruption the same call forgets the rest."""
-    monkeypatch.setattr("kagent_memory.retention.selections.PART", 7)
+    monkeypatch.setattr("kagent_memory.retention.selections.MAX_AT_ONCE", 7)
     async with await opened() as memories:
         facts = [Fact(f"Fact number {n}", session_id="s", tags=("t",)) for n in range(30)]
         ids = await memories.add(ADA, facts)

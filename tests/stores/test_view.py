@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from kagent_memory import RankSettings
 from kagent_memory.memories import Memories
 from kagent_memory.records import EVERYTHING, Filter, Memory, Message, Scope
+from kagent_memory.retrieval.query import WordGate
 from kagent_memory.retrieval.question import Question
 from kagent_memory.retrieval.retriever import Retriever
 from kagent_memory.retrieval.search import Search
@@ -76,8 +78,8 @@ async def test_a_large_scope_is_searched_beside_the_loop(count: int, terms: int,
         None,
         llm=None,
         reranker=None,
-        gate=None,
-        rank=None,
+        gate=WordGate(),
+        rank=RankSettings(),
         settings=MemorySettings(),
     )
     text = " ".join(TERMS[:terms])

@@ -55,7 +55,8 @@ def importance(
         now: the time to weigh at.
         nearest: the cosine of the most similar other memory of the scope, -1..1.
     """
-    used, shares = memory.usage, asdict(weights)
+    used = memory.usage
+    shares = asdict(weights)
     parts = {
         "recency": 0.5 ** (idle_days(memory, now=now) / HALF_LIFE_DAYS),
         "frequency": min(math.log1p(used.delivered_total) / math.log1p(OFTEN), 1.0),

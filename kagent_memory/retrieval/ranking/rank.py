@@ -97,7 +97,8 @@ def rank(
         sums += 2.0 * exact
     relevances = relevance(search, table, named="author" in signs)
     # neighbours of matching turns are not filtered: they lend their words, but are not answers
-    visible, answers = search.view.visible[table.rows], _answers(search, table)
+    visible = search.view.visible[table.rows]
+    answers = _answers(search, table)
     order = (-sums).argsort(kind="stable")  # not clipped: scores below 0 are ordered, too
     answering = order[(answers & visible)[order]]
     left_out: dict[int, Exclusion] = {}
@@ -240,7 +241,8 @@ def relevance(search: Search, table: Table, *, named: bool) -> Numbers:
     in_full = table.dated & search.date_only | (share > 0.99) & is_look_up
     full_cosines = table.near.full.cosines  # highest first
     # `usual`: the cosine of memories that do not answer
-    count, usual = len(full_cosines), 0.0
+    count = len(full_cosines)
+    usual = 0.0
     if count >= _LIST:
         median = full_cosines[(count - 1) // 2 : count // 2 + 1].mean()
         usual = min(0.99, max(0.0, float(median)))

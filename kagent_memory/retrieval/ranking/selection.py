@@ -193,7 +193,8 @@ def to_hits(
     budget.
     """
     view = search.view
-    question, budget = search.question.text, search.budget_tokens
+    question = search.question.text
+    budget = search.budget_tokens
     most = remaining = UNLIMITED
     if budget is not None:
         most = PASSAGE_TOKENS

@@ -97,8 +97,10 @@ class Table:
     def __init__(
         self, search: Search, text: TextMatches, near: Near, settings: RankSettings
     ) -> None:
-        self.text, self.near = text, near
-        self._trust, self._text_weight = search.trust, settings.text
+        self.text = text
+        self.near = near
+        self._trust = search.trust
+        self._text_weight = settings.text
         matches = text.matches
         self.average_length = text.average_length or 1.0
         self.long = wordiness(self.average_length)
@@ -160,7 +162,8 @@ class Table:
 
         The longer the texts of a scope, the more repeated words and the length of a text count.
         """
-        k1, b = _between(_K1, self.long), _between(_B, self.long)
+        k1 = _between(_K1, self.long)
+        b = _between(_B, self.long)
         norm = k1 * (1 - b + b * lengths / self.average_length)
         return share_of_best((counts * (k1 + 1) / (counts + norm[:, None])) @ self.idf)
 
@@ -192,7 +195,8 @@ class Table:
     def of_sessions(self) -> tuple[Numbers, Numbers]:
         """Return how often each session holds each term, and its highest cosine, by session."""
         size = int(self.sessions.max(initial=-1)) + 1
-        counts, nearest = np.zeros((size, self.counts.shape[1])), np.zeros(size)
+        counts = np.zeros((size, self.counts.shape[1]))
+        nearest = np.zeros(size)
         np.add.at(counts, self.sessions, self.counts)
         np.maximum.at(nearest, self.sessions, self.dense)
         return counts, nearest
