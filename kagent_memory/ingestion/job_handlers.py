@@ -41,6 +41,7 @@ logger = logging.getLogger(__name__)
 REPLANS = 8
 MAX_EARLIER = 50
 MAX_EMBEDDED = 256
+MAX_READ = 500  # former values at once
 MAX_SHORT_TERM_READ = 1000
 MIN_SUMMED_UP = 25
 """Short-term memories after which a session is summed up before it ends."""
@@ -264,8 +265,10 @@ class JobHandlers:
 
         history: list[Memory] = []
         if any(said(memory) > said(new[n]) for n, similar in near.items() for memory, _ in similar):
-            past = MemoryQuery(filter=Filter(superseded="only"), order="oldest", now=now)
-            history = [*await memories.select(scope, past)]
+            past = MemoryQuery(filter=Filter(superseded="only"), limit=MAX_READ, now=now)
+            while page := await memories.select(scope, past):
+                history += page
+                past = replace(past, after=(page[-1].created_at, page[-1].id))
         plan = Plan(now=now, replaceable=max(MIN_REPLACED, visible // 10), history=history)
 
         def planned() -> Sequence[Change]:

@@ -38,10 +38,13 @@ async def test_texts_that_differ_in_one_plain_word_all_stay(store_uri: str):
 
 @pytest.mark.parametrize("slots", [True, False], ids=["by their slot", "by a model"])
 @pytest.mark.parametrize("seed", range(3))
-async def test_values_are_valid_one_after_the_other(store_uri: str, slots: bool, seed: int):
+async def test_values_are_valid_one_after_the_other(
+    store_uri: str, slots: bool, seed: int, monkeypatch: pytest.MonkeyPatch
+):
     """Each value is valid from its statement to the next one, which succeeds it, without gaps or
-    overlaps.
+    overlaps, though the former ones are read two at a time.
     """
+    monkeypatch.setattr("kagent_memory.ingestion.job_handlers.MAX_READ", 2)
     now = datetime.now(UTC)
     texts = [
         f"I live in {city}" for city in ("Oslo", "Lima", "Rome", "Bonn", "Graz", "Nice", "Kyiv")
