@@ -167,6 +167,16 @@ async def test_two_values_of_a_slot_in_one_batch_follow_each_other():
     assert changes[0].group == changes[1].group != changes[2].group == changes[3].group
 
 
+def test_a_late_statement_lasts_until_the_other_value_is_said_again():
+    """A value said between two statements of another one is valid until the second of them."""
+    first, late, again = (row(f"Lives in {at}.", days=at, **CITY) for at in (9, 7, 5))
+    stored = replace(first, valid_from=first.created_at, said_at=again.created_at)
+    plan = Plan(now=NOW)
+    plan.take([late], {0: [(stored, 0.9)]}, {})
+    former = plan.rows[late.id]
+    assert (former.superseded_by, former.valid_to) == (stored.id, stored.said_at)
+
+
 @pytest.mark.parametrize("days", [6, 8.5], ids=["after it", "before it"])
 def test_a_late_statement_leaves_what_was_united_in_its_text(days: float):
     """A value said between two others takes the place of the one before it, and of none that was
