@@ -37,6 +37,9 @@ class Forgotten(Listed[str]):
     def __eq__(self, other: object) -> bool:
         return self.ids == (other.ids if isinstance(other, Forgotten) else other)
 
+    def __hash__(self) -> int:
+        return hash(self.ids)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiptCheck:
@@ -134,7 +137,7 @@ class Forgetting(Opened):
                     erased |= dict.fromkeys(await self.store.forget(scope, which))
             finally:  # some may be erased although others failed
                 self.forget_vectors()
-        if missing := sorted({*(ids or ())} - erased.keys()):
+        if missing := sorted({*request.ids} - erased.keys()):
             others = " The others were erased." if erased and not dry_run else ""
             raise NotFound(f"No memory {', '.join(missing)} in this scope.{others}")
         return Forgotten(
@@ -212,8 +215,9 @@ class Forgetting(Opened):
             after: only receipts with a higher number.
             limit: the most receipts to return.
         """
-        tenant = self.settings.tenant if tenant is None else tenant
-        return await self.store.receipts.read(chain_id(tenant), after=after, limit=limit)
+        return await self.store.receipts.read(
+            chain_id(self.settings.tenant if tenant is None else tenant), after=after, limit=limit
+        )
 
     @verb("GET /receipts/check")
     async def check_receipts(self, *, tenant: Name | None = None) -> ReceiptCheck:
@@ -230,8 +234,9 @@ class Forgetting(Opened):
             last = None
             texts: list[str] = []
             while True:
-                after = last.number if last else 0
-                if page := await receipts.read(id, after=after, limit=MAX_AT_ONCE):
+                if page := await receipts.read(
+                    id, after=last.number if last else 0, limit=MAX_AT_ONCE
+                ):
                     texts += problems(page, last)
                     last = page[-1]
                 elif chain == (chain := await receipts.chain(id)):

@@ -112,6 +112,7 @@ async def test_a_dry_run_names_what_is_linked_and_stays(options, linked, monkeyp
         doomed = await memories.forget(ADA, dry_run=True, **options)
         assert {*doomed.linked} == {ids[name] for name in linked}
         assert not {*doomed.linked} & {*doomed.ids}
+        assert hash(doomed) == hash(doomed.ids)
         assert not (await memories.forget(ADA, **options)).linked
         assert {ids[name] for name in linked} <= {*await kept_ids(memories)}
 
