@@ -57,7 +57,8 @@ ChangeKind: TypeAlias = Literal[
 Vector: TypeAlias = "npt.NDArray[np.float32]"
 Metadata: TypeAlias = Mapping[str, Any]
 Item = TypeVar("Item")
-Text: TypeAlias = Annotated[str, AfterValidator(partial(checked_text, what="The text"))]
+VALID_TEXT = AfterValidator(partial(checked_text, what="The text"))
+Text: TypeAlias = Annotated[str, VALID_TEXT]
 Time: TypeAlias = Annotated[datetime, AfterValidator(checked_time)]
 EpochSeconds: TypeAlias = Annotated[float, Field(ge=0, le=253_402_300_799)]  # to the year 9999
 MAX_INTEGER = 2**31 - 2  # with room for one more

@@ -26,7 +26,7 @@ from ..checks import checked_name, valid_text
 from ..errors import InvalidInput
 from ..ingestion.editing import checked_session_id
 from ..models import embedding, llm
-from ..records import MAX_QUERY_CHARS, Filter, Scope, Scopes, Text
+from ..records import MAX_QUERY_CHARS, VALID_TEXT, Filter, Scope, Scopes, Text
 from ..redaction import masked_filter, redact
 from ..stores.spaces import checked_vector
 from .audit import Defect
@@ -69,7 +69,7 @@ SessionId: TypeAlias = Annotated[str, AfterValidator(checked_session_id)]
 """The id of a session, with secrets masked as in memories."""
 MaskedFilter: TypeAlias = Annotated[Filter, AfterValidator(masked_filter)]
 """A filter with its session id masked as in memories."""
-Query: TypeAlias = Annotated[Text, Field(max_length=MAX_QUERY_CHARS)]
+Query: TypeAlias = Annotated[str, Field(max_length=MAX_QUERY_CHARS), VALID_TEXT]
 Turn: TypeAlias = Annotated[str, BeforeValidator(_cleaned)]
 """A turn said earlier, whose other words count although a character of it cannot be kept."""
 Progress: TypeAlias = Callable[[int], None]
