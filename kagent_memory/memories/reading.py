@@ -21,13 +21,13 @@ async def each_memory(
         page = await memories.list(scope, filter=filter, limit=PAGE, cursor=cursor)
         for memory in page.memories:
             yield memory
-        if (cursor := page.cursor) is None:
+        if not (cursor := page.cursor):
             return
 
 
 async def existing(memories: Memories, scope: Scope, ids: Iterable[str]) -> list[Memory]:
     """Return the memories among these ids that exist, superseded ones included."""
-    stored: list[Memory] = []
+    stored = list[Memory]()
     for id in ids:
         with suppress(NotFound):  # it has expired
             stored.append(await memories.get(scope, id, superseded=True))
@@ -37,7 +37,7 @@ async def existing(memories: Memories, scope: Scope, ids: Iterable[str]) -> list
 def sentences_of(hit: Hit) -> list[str]:
     """Say in sentences how a memory was found."""
     legs = hit.why.get("legs", ())
-    sentences: list[str] = []
+    sentences = list[str]()
     if "text" in legs:
         sentences.append("It shares words with your question.")
     if hit.cosine is not None:

@@ -46,6 +46,7 @@ class Deliveries:
         self._pending: dict[Scope, _Tally] = {}
         self._lock = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
+        self._flushing = set[asyncio.Task[bool]]()
 
     def count(self, scope: Scope, ids: Sequence[str]) -> None:
         """Count one delivery of each of these memories."""
@@ -116,7 +117,9 @@ class Deliveries:
 
     async def flush_within(self, seconds: float) -> bool:
         """Write all counts now; return True if that succeeds in time."""
-        writing = asyncio.create_task(self.try_flush())
+        writing = asyncio.create_task(self.try_flush(), name="kagent-memory-deliveries")
+        self._flushing.add(writing)
+        writing.add_done_callback(self._flushing.discard)
         # not cancelled on time-out, or the counts that it is writing would be lost
         await asyncio.wait([writing], timeout=seconds)
         return writing.done() and writing.result()
@@ -126,7 +129,7 @@ class Deliveries:
         if self._task is not None:
             if not await self.flush_within(CLOSE_SECONDS):
                 logger.error("The most recent deliveries could not be counted.")
-            await cancel_and_wait(self._task)
+            await cancel_and_wait(self._task, *self._flushing)
 
     async def _write(self) -> None:
         while True:
