@@ -18,6 +18,7 @@ from ..errors import Conflict, KagentMemoryError, StoreError
 from ..models.llm import Llm, Meter
 from ..records import Change, Fact, Filter, Memory, Message, Scope
 from ..retention.lifecycle import to_memory
+from ..retention.prune import pages
 from ..retrieval.embedding_spaces import StoreEmbedder, embed_some, with_vectors
 from ..retrieval.similar import Near, current, neighbours
 from ..retrieval.views import MAX_SHORT_TERM
@@ -41,7 +42,6 @@ logger = logging.getLogger(__name__)
 REPLANS = 8
 MAX_EARLIER = 50
 MAX_EMBEDDED = 256
-MAX_READ = 500  # former values at once
 MAX_SHORT_TERM_READ = 1000
 MIN_SUMMED_UP = 25
 """Short-term memories after which a session is summed up before it ends."""
@@ -263,12 +263,10 @@ class JobHandlers:
         near = await current(memories, scope, new, learnt.near, others=short_term, now=now)
         visible = (await self.store.stats(scope, now=now)).visible if any(near.values()) else 0
 
-        history: list[Memory] = []
+        history = list[Memory]()
         if any(said(memory) > said(new[n]) for n, similar in near.items() for memory, _ in similar):
-            past = MemoryQuery(filter=Filter(superseded="only"), limit=MAX_READ, now=now)
-            while page := await memories.select(scope, past):
+            async for page in pages(memories, scope, Filter(superseded="only"), now=now):
                 history += page
-                past = replace(past, after=(page[-1].created_at, page[-1].id))
         plan = Plan(now=now, replaceable=max(MIN_REPLACED, visible // 10), history=history)
 
         def planned() -> Sequence[Change]:

@@ -13,7 +13,7 @@ from ..models.llm import Llm
 from ..models.prompts import batches, filled, prompt
 from ..models.prompts.escaping import escaped
 from ..records import MAX_LINKS, Change, ChangeKind, Memory, new_id
-from ..retention.lifecycle import latest, promoted, revised
+from ..retention.lifecycle import promoted, revised
 from ..retrieval.similar import Near
 from ..stores.codec import revived
 from ..stores.planning import identity_of, is_saved, said, slot_of, valid_since
@@ -104,6 +104,11 @@ def _line(memory: Memory) -> str:
         else ""
     )
     return " ".join(f"[{said(memory).date()}] {escaped(memory.content)}{escaped(slot)}".split())
+
+
+def latest(times: Sequence[datetime | None]) -> datetime | None:
+    """Return the latest of these times; None means never, which is later than any time."""
+    return None if None in times else max(filter(None, times))
 
 
 @dataclass(eq=False)

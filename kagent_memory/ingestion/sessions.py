@@ -11,8 +11,9 @@ from datetime import datetime, timedelta
 
 from ..language.tokenizer import identity
 from ..records import Change, Fact, Memory, source_id
-from ..retention.lifecycle import latest, to_memory
+from ..retention.lifecycle import to_memory
 from ..settings import MemorySettings
+from .planner import latest
 
 MIN_PROMOTED_IMPORTANCE = 0.7  # from which a fact is long-term at once
 

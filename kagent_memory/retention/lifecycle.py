@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
@@ -19,11 +18,6 @@ FADED_BELOW = 0.05
 def revised(memory: Memory, *, now: datetime, **values: Any) -> Memory:
     """Return a new revision of the memory with these values changed."""
     return replace(memory, **values, updated_at=now, revision=memory.revision + 1)
-
-
-def latest(times: Sequence[datetime | None]) -> datetime | None:
-    """Return the latest of these times; None means never, which is later than any time."""
-    return None if None in times else max(filter(None, times))
 
 
 def promoted(memory: Memory, now: datetime) -> Memory:

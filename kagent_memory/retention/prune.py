@@ -41,6 +41,20 @@ EXAMINED = 100
 PAGE = 500
 
 
+async def pages(
+    store: MemoryStore, scope: Scope, filter: Filter = EVERYTHING, *, now: datetime
+) -> AsyncIterator[Sequence[Memory]]:
+    """Yield the memories of a scope that match the filter, oldest first, `PAGE` at a time."""
+    cursor: str | None = None
+    while True:
+        page = await store.list(
+            scope, filter=filter, order="oldest", limit=PAGE, cursor=cursor, now=now
+        )
+        yield page.memories
+        if (cursor := page.cursor) is None:
+            return
+
+
 async def keep_pruned(
     queue: JobQueue, prune: Callable[[], Awaitable[Pruned]], *, every_hours: float
 ) -> None:
@@ -103,7 +117,7 @@ class Prune:
         faded_ids = set[str]()  # a dry run leaves them in the scope
         if half_life:
             old = Filter(created_before=self.now - timedelta(days=half_life))
-            async for page in self._pages(scope, old):
+            async for page in pages(self.store, scope, old, now=self.now):
                 faded = [
                     memory.id
                     for memory in page
@@ -118,26 +132,13 @@ class Prune:
                 pruned += await self._erase(scope, least, "capacity")
         return pruned
 
-    async def _pages(
-        self, scope: Scope, filter: Filter = EVERYTHING
-    ) -> AsyncIterator[Sequence[Memory]]:
-        """Yield the visible memories of a scope that match the filter, oldest first."""
-        cursor: str | None = None
-        while True:
-            page = await self.store.list(
-                scope, filter=filter, order="oldest", limit=PAGE, cursor=cursor, now=self.now
-            )
-            yield page.memories
-            if (cursor := page.cursor) is None:
-                return
-
     async def _least_important(self, scope: Scope, count: int, excluded: Set[str]) -> Sequence[str]:
         """Return the ids of the `count` least important memories that may be evicted."""
         # the similarity to others costs a search per memory, so only memories near the limit are
         # examined
         weighs = partial(importance, weights=self.weights, now=self.now)
         rows: list[tuple[float, str, Memory]] = []
-        async for page in self._pages(scope):
+        async for page in pages(self.store, scope, now=self.now):
             rows += [
                 (weighs(memory), memory.id, memory)
                 for memory in page

@@ -44,7 +44,7 @@ async def test_values_are_valid_one_after_the_other(
     """Each value is valid from its statement to the next one, which succeeds it, without gaps or
     overlaps, though the former ones are read two at a time.
     """
-    monkeypatch.setattr("kagent_memory.ingestion.job_handlers.MAX_READ", 2)
+    monkeypatch.setattr("kagent_memory.retention.prune.PAGE", 2)
     now = datetime.now(UTC)
     texts = [
         f"I live in {city}" for city in ("Oslo", "Lima", "Rome", "Bonn", "Graz", "Nice", "Kyiv")
