@@ -219,10 +219,7 @@ async def _memory_page(
     for other in (*memory.links, *memory.source_ids):
         with suppress(NotFound):  # it has expired
             related = await memories.get(scope, other)
-            heading = "Said otherwise" if contradict(memory, related) else "Also said as"
-            heading = "Facts from it" if memory.state == "source" else heading
-            heading = "Said as" if related.state == "source" else heading
-            linked.setdefault(heading, []).append(related)
+            linked.setdefault(_heading(memory, related), []).append(related)
     return page(
         request,
         "memory.html",
@@ -236,6 +233,15 @@ async def _memory_page(
         form={**_as_texts(memory), "why": "", **typed},
         problem=problem,
     )
+
+
+def _heading(memory: Memory, related: Memory) -> str:
+    """Say what a related memory is to one whose page shows it."""
+    if related.state == "source":
+        return "Said as"
+    if memory.state == "source":
+        return "Facts from it"
+    return "Said otherwise" if contradict(memory, related) else "Also said as"
 
 
 def _as_texts(memory: Memory) -> dict[str, str]:
