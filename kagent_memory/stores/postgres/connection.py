@@ -237,17 +237,15 @@ def _united(queries: Sequence[Query]) -> Iterator[Query]:
     long.
     """
     for batch in batched(queries, MAX_WAITING):
-        query, first = batch[0]
-        if query != "insert_memory":
+        if {query for query, _ in batch} != {"insert_memory"}:
             yield from batch
             continue
         rows = json.dumps(
             [{**values, "scope_id": None} for _, values in batch],
             ensure_ascii=False,
-            separators=(",", ":"),
             default=lambda value: rf"\x{value.hex()}" if isinstance(value, bytes) else str(value),
         )
-        yield query, {**first, "rows": rows}
+        yield "insert_memory", {**batch[0][1], "rows": rows}
 
 
 @dataclass(eq=False, repr=False)  # its statements contain memories
