@@ -230,15 +230,15 @@ def _key(term: str) -> str:
 @cache
 def _courtesy_words() -> frozenset[str]:
     """Return English stop words, and the words of telling, courtesy and denial in any language."""
-    idle = table("echo_words")["idle"].split()
-    return STOP_WORDS.union(denying_terms(), idle, (term for word in idle for term in tokens(word)))
+    idle = table("echo_words")["idle"]
+    return STOP_WORDS.union(denying_terms(), idle.split(), tokens(idle))
 
 
 @cache
 def _addable_words() -> frozenset[str]:
     """Return the words that an echo may add: courtesy words, and all languages' function words."""
     words = all_words("function_words")
-    return _courtesy_words().union(words, (term for word in words for term in tokens(word)))
+    return _courtesy_words().union(words, tokens(" ".join(words)))
 
 
 def _without_lines(text: str, block: str) -> str:

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 from ..concurrency import LONG, run_in_thread
 from ..errors import ConfigurationError
-from ..language.tokenizer import EDGES, is_question, query_terms, tokens
+from ..language.tokenizer import EDGES, is_question, normalised
+from ..language.word_lists import all_words
 from ..models.calls import has_async
 from ..models.llm import Llm
 from ..records import Fact, Memory, MemoryType, Message
@@ -19,6 +20,8 @@ from .splitting import sentences_of
 
 MAX_ACKNOWLEDGEMENT_WORDS = 3
 MAX_ACKNOWLEDGEMENT_CHARS = 80
+_ACKNOWLEDGING = all_words("acknowledgements")
+_BETWEEN_WORDS = re.compile("[\\s,.!、。☀-➿\ufe0f🌀-🫿]+")
 # scripts without spaces between words
 _UNSPACED = re.compile(r"([\u0e00-\u0eff\u3040-\u30ff\u4e00-\u9fff])")
 
@@ -143,25 +146,26 @@ class PassthroughSummary:
 
 def _kept(transcript: Transcript) -> Iterator[tuple[Message, tuple[str, ...]]]:
     """Yield the turns to keep, each with the ids of its events."""
-    turns = transcript.said
-    short = {number for number, message in enumerate(turns) if says_little(message.text)}
-    informative = (message.text for number, message in enumerate(turns) if number not in short)
-    topics = {term for text in informative if short for term in query_terms(text)}
     before = Message(text="")
-    for number, message in enumerate(turns):
-        events = (message,)
-        is_answer = number in short and is_question(before.text)
-        if message.role == "user" and before.role == "agent" and is_answer:
+    for turn in transcript.said:
+        message, events = turn, (turn,)
+        answers = is_question(before.text)
+        if turn.role == "user" and before.role == "agent" and answers and says_little(turn.text):
             asking = before.text.strip()
             *_, question = sentences_of(asking, len(asking))
-            events = (before, message)
-            message = replace(message, text=f"{question} {message.text}")
-        is_idle = (
-            number in short and message.role == "agent" and topics.isdisjoint(tokens(message.text))
-        )
-        if is_answer or not is_idle:
+            events = (before, turn)
+            message = replace(turn, text=f"{question} {turn.text}")
+        if answers or turn.role != "agent" or not acknowledges(turn.text):
             yield message, tuple(event.event_id for event in events if event.event_id)
-        before = turns[number]
+        before = turn
+
+
+def acknowledges(text: str) -> bool:
+    """Return True for at most three words that only show that the speaker understood or agrees."""
+    if len(text) > MAX_ACKNOWLEDGEMENT_CHARS or is_question(text):
+        return False
+    words = [*filter(None, _BETWEEN_WORDS.split(normalised(text.replace("’", "'"))))]
+    return 0 < len(words) <= MAX_ACKNOWLEDGEMENT_WORDS and _ACKNOWLEDGING.issuperset(words)
 
 
 def says_little(text: str) -> bool:

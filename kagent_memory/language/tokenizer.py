@@ -138,9 +138,7 @@ def holding(phrase: str, texts: Mapping[int, str]) -> Mapping[int, Sequence[str]
 @cache
 def denying_terms() -> frozenset[str]:
     """Return the terms that negate, end or limit a statement, in several languages."""
-    return frozenset(
-        term for word in table("echo_words")["decisive"].split() for term in tokens(word)
-    )
+    return frozenset(tokens(table("echo_words")["decisive"]))
 
 
 def normalised(text: str) -> str:

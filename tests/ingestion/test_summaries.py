@@ -240,8 +240,12 @@ ACKNOWLEDGEMENTS = [
     "好的。",
     "D'accord, merci !",
     "Sounds good.",
+    "Sure thing! 👍",
+    "了解です。",
+    "Понятно.",
 ]
 TELLING = ["Room 12.", "Ask Grace.", "Flight cancelled.", "Why not?", "All is well now."]
+TELLING += ["Kubernetes.", "Graz, probably.", "Yes, Kafka.", "Erdnüsse.", "北京。", "Yesterday."]
 
 
 @pytest.mark.parametrize("a_message", [*ACKNOWLEDGEMENTS, *TELLING])
