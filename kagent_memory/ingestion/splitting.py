@@ -11,8 +11,13 @@ from ..language.tokenizer import estimated_tokens
 from ..models.prompts import batches
 from ..records import Message
 
-_NO_TITLE = r"(?<!\b(?:Dr|Mr|Ms|St|Sr)\.)(?<!\bMrs\.)(?<!\bProf\.)"
-_SENTENCE_END = re.compile(rf"(?<=[.!?…]){_NO_TITLE}\s+|(?<=[。！？])|\n+")
+_NO_TITLE = r"(?<!\b(?:Dr|Mr|Ms|St|Sr)\.)(?<!\bM\.)(?<!\b(?:Mrs|Sra|Dra)\.)(?<!\bProf\.)"
+_SENTENCE_END = re.compile(
+    rf"(?<=[.!?…]){_NO_TITLE}"
+    # a day of a month: "am 4. November", "vom 3. bis 10. August"
+    r"(?!(?<=\d\.)\s(?:[a-zäöü]|J[aä]n|Feb|Mär|Apr|Mai|Ju[nl]|Aug|Sep|Okt|Nov|Dez))"
+    r"\s+|(?<=[。！？])|\n+"
+)
 MESSAGE_TOKENS = 16  # the number, time and speaker before each message
 MAX_SENTENCE_CHARS = 500
 
