@@ -324,8 +324,6 @@ class ScopeView(View):
     reads: SqlIndexReads
     cached: CachedScope
     trusted: Stamp | None
-    # True once vectors were searched by an unchecked index
-    _searched_vectors: bool = field(default=False, init=False)
 
     @override
     async def nearest_rows(
@@ -343,7 +341,6 @@ class ScopeView(View):
             return await self.reads.nearest(
                 self.scope, space_number, checked, bounded(limit), self.index, self.visible
             )
-        self._searched_vectors |= trusted
         return await self._nearest(column, checked, limit)
 
     @override
@@ -353,9 +350,7 @@ class ScopeView(View):
             return await self.source.get(self.scope, ids, now=now, superseded=hidden)
         stamp, self.trusted = self.trusted, None
         try:
-            return await self.reads.unchanged(
-                self.scope, ids, stamp=stamp, vectors=self._searched_vectors, now=self.now
-            )
+            return await self.reads.unchanged(self.scope, ids, stamp=stamp, now=self.now)
         except Stale:
             self.indexes.unsettle(self.scope)
             raise

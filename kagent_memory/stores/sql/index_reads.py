@@ -116,7 +116,6 @@ class SqlIndexReads(Part):
         ids: Sequence[str],
         *,
         stamp: Stamp,
-        vectors: bool,
         now: datetime,
     ) -> Mapping[str, Memory]:
         """Return the visible ones of these memories if the scope has not changed.
@@ -128,15 +127,13 @@ class SqlIndexReads(Part):
             scope: the scope.
             ids: the ids of the memories.
             stamp: the stamp that the scope must have.
-            vectors: True to require that its vectors have not changed either.
             now: the time.
 
         Raises:
             Stale: the scope has changed.
         """
         ids = known(ids)
-        values = {**stamp._asdict(), "mark": stamp.mark if vectors else None}
-        rows = await session.rows("unchanged_memories", ids=ids, now=now, **values)
+        rows = await session.rows("unchanged_memories", ids=ids, now=now, **stamp._asdict())
         if not rows:
             raise Stale
         memories = {row["id"]: session.codec.memory(row) for row in rows if row["id"] is not None}

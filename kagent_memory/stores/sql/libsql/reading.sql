@@ -124,7 +124,7 @@ SELECT m.*
 FROM scope AS s
 LEFT JOIN found AS m
 WHERE s.scope_id = :scope_id AND s.version = :version AND s.erased = :erased AND s.salt = :salt
-    AND (:mark IS NULL OR {mark} = :mark)
+    AND {mark} = :mark
 
 -- name: in_slots
 -- The visible memories that fill one of these slots.

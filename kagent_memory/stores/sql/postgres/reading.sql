@@ -40,10 +40,23 @@
 -- fragment: wanted_memories
 -- Look up each memory by its id: a planner that expects few rows would read the whole scope. The
 -- number of ids is hidden from the planner, which would otherwise plan anew for every number; that
--- takes longer than reading the rows.
+-- takes longer than reading the rows. The columns are those of "remembered", since a cluster plans
+-- every level of a statement anew at each call.
 unnest((SELECT %(ids)s::uuid[])) AS wanted (id)
 CROSS JOIN LATERAL (
-    SELECT * FROM remembered AS r WHERE r.scope_id = %(scope_id)s AND r.id = wanted.id OFFSET 0
+    SELECT
+        r.id, r.content, r.type, r.topics, r.tags, r.importance, r.is_error, r.origin, r.author,
+        r.session_id, r.position, r.event_ids, r.subject, r.attribute, r.metadata, r.created_at,
+        r.updated_at, r.happened_at, r.valid_from, r.valid_to, r.expires_at, r.ttl_days, r.pinned,
+        r.verbatim, r.state, r.superseded_by, r.links, r.revision,
+        coalesce(u.retrieved, 0) AS retrieved, coalesce(u.delivered, 0) AS delivered,
+        coalesce(u.delivered_total, 0) AS delivered_total, u.last_delivered_at,
+        coalesce(u.successes, 0) AS successes, coalesce(u.failures, 0) AS failures, r.said_at,
+        r.explicit, r.category, r.sealed
+    FROM memory AS r
+    LEFT JOIN memory_stats AS u ON u.scope_id = %(scope_id)s AND u.id = r.id
+    WHERE r.scope_id = %(scope_id)s AND r.id = wanted.id
+    OFFSET 0
 ) AS m
 
 -- name: visible_memories
@@ -121,7 +134,7 @@ LEFT JOIN ({wanted_memories})
         AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
 WHERE s.scope_id = %(scope_id)s AND s.version = %(version)s AND s.erased = %(erased)s
     AND s.salt = %(salt)s
-    AND (%(mark)s::bigint IS NULL OR {mark} = %(mark)s)
+    AND {mark} = %(mark)s
 
 -- name: in_slots
 -- The visible memories that fill one of these slots.
