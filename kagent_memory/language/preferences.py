@@ -20,7 +20,6 @@ _FIRST_PERSON = frozenset(QUERY_WORDS["first_person"])
 _WORD = re.compile(r"\w+")
 _CONTRACTED_WORD = re.compile(r"[\w']+")
 _ANY = ""  # instead of a word, for phrases that may stand within longer runs of letters
-_APOSTROPHES = str.maketrans("’‘", "''")
 
 
 def is_about_oneself(text: str) -> bool:
@@ -47,40 +46,41 @@ def states_preference(text: str, author: str | None = None) -> bool:
 
 @lru_cache(maxsize=256)  # called for the topics and again for the index terms of a text
 def _is_preference(text: str) -> bool:
-    folded = " ".join(text.casefold().translate(_APOSTROPHES).split())
-    words = {_ANY, *_WORD.findall(folded)}
+    plain = text.casefold().replace("’", "'").replace("‘", "'")
+    folded = " ".join(plain.split())
+    phrases = _phrases_by_word()
     return any(
-        # most texts hold no phrase of a language, and looking up their words is faster
-        any(phrase in folded for word in words & phrases.keys() for phrase in phrases[word])
-        and forms.search(folded) is not None
-        for phrases, forms in _languages()
+        # most texts hold no phrase, and looking up their words is faster
+        phrase in folded and forms.search(folded)
+        for word in {_ANY, *_WORD.findall(folded)} & phrases.keys()
+        for phrase, forms in phrases[word]
     )
 
 
 @cache
-def _languages() -> Sequence[tuple[Mapping[str, Sequence[str]], re.Pattern[str]]]:
-    """Return for each language its phrases by their longest word, and the pattern of the forms in
-    which they count.
+def _phrases_by_word() -> Mapping[str, Sequence[tuple[str, re.Pattern[str]]]]:
+    """Return the phrases of all languages by their longest word, each with the pattern of the forms
+    in which those of its language count.
     """
-    return [_forms(lists) for lists in table("preference_words").values()]
-
-
-def _forms(lists: Mapping[str, str]) -> tuple[Mapping[str, Sequence[str]], re.Pattern[str]]:
-    phrases = {name: _phrases(text) for name, text in lists.items()}
-    start = rf"(?:^|[.!?:;,\-(]\s*)(?:(?:{_any_of(phrases.pop('please', ()))}),? )?"
-    forms = {
-        "opens": rf"{start}(?:%s),? (?!\W|mind\b)",  # but not "Never mind"
-        "follows": rf"{start}\w+ (?:%s)\b",
-        "states": r"\b(?:%s)\b",
-        "anywhere": r"(?:%s)",
-    }
-    pattern = "|".join(forms[name] % _any_of(forms_of) for name, forms_of in phrases.items())
-    by_word = defaultdict[str, list[str]](list)
-    for name, forms_of in phrases.items():
-        for phrase in forms_of:
-            spaced = name != "anywhere"
-            by_word[max(_WORD.findall(phrase), key=len) if spaced else _ANY].append(phrase)
-    return by_word, re.compile(pattern)
+    by_word = defaultdict[str, list[tuple[str, re.Pattern[str]]]](list)
+    for lists in table("preference_words").values():
+        phrases = {name: _phrases(text) for name, text in lists.items()}
+        start = rf"(?:^|[.!?:;,\-(]\s*)(?:(?:{_any_of(phrases.pop('please', ()))}),? )?"
+        forms = {
+            "opens": rf"{start}(?:%s),? (?!\W|mind\b)",  # but not "Never mind"
+            "follows": rf"{start}\w+ (?:%s)\b",
+            "states": r"\b(?:%s)\b",
+            "anywhere": r"(?:%s)",
+        }
+        pattern = re.compile(
+            "|".join(forms[name] % _any_of(forms_of) for name, forms_of in phrases.items())
+        )
+        for name, forms_of in phrases.items():
+            for phrase in forms_of:
+                spaced = name != "anywhere"
+                word = max(_WORD.findall(phrase), key=len) if spaced else _ANY
+                by_word[word].append((phrase, pattern))
+    return by_word
 
 
 def _phrases(text: str) -> tuple[str, ...]:

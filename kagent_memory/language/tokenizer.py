@@ -165,6 +165,9 @@ def spelling(text: str) -> str:
     folded: list[str] = []
     for before, word in zip(("", *words), words, strict=False):
         core, small = word.strip(EDGES), word.lower()
+        if small == word:
+            folded.append(word)
+            continue
         letters = all(map(str.isalpha, _JOINTS.split(core)))
         # a short word after a number may be a unit, and so may a single letter
         is_unit = len(core) <= _MAX_SYMBOL_CHARS and any(map(str.isdigit, before))
