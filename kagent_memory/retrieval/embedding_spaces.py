@@ -14,6 +14,7 @@ import numpy.typing as npt
 from cachetools import TTLCache
 
 from .. import telemetry
+from ..concurrency import each_aside
 from ..errors import ConfigurationError, ModelError, UnusableAnswer
 from ..models.embedding import ADVICE, PROBE, CheckedEmbedder, Kind
 from ..records import SEARCHED, Memory, Scope, Vector
@@ -139,7 +140,8 @@ class StoreEmbedder:
         """
         space = await self.space()
         cached = self._cached
-        keys = [(tenant, kind, _digest(text)) for text in texts]
+        digests = await each_aside(texts, len, _digest)
+        keys = [(tenant, kind, digest) for digest in digests]
         found = {key: cached.get(key) for key in keys}
         missing = {key: text for key, text in zip(keys, texts, strict=True) if found[key] is None}
         cache_name = "documents" if kind == "document" else "queries"

@@ -33,6 +33,7 @@ MAX_EXCLUSIONS = 50
 MAX_PAST = 50_000  # memories that a search of the past reads
 READ_AT_ONCE = 100
 MAX_SHORT_TERM = 50  # of one session, its newest
+VIEW_WEIGHT = 50  # to search a view, in units of `run_in_thread`, however small it is
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -109,7 +110,7 @@ class ManyViews:
     @property
     def size(self) -> int:
         """Return the cost of a search in units of `run_in_thread`."""
-        return sum(view.size for view in self._views)
+        return sum(view.size + VIEW_WEIGHT for view in self._views)
 
     def text(self, terms: Sequence[str], *, limit: int) -> TextMatches:
         """Search all views by words; see `View.text`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import filterfalse
 from threading import Lock
 from typing import NamedTuple, Self, TypeAlias
 
@@ -99,7 +100,7 @@ class VectorColumn:
 
     def lacking(self, index: ScopeIndex) -> list[str]:
         """Return the ids in an index that have no vector here."""
-        return [id for id in index.ids if id not in self._places]
+        return [*filterfalse(self._places.__contains__, index.ids)]
 
     def nearest(
         self, index: ScopeIndex, queries: Sequence[Vector], limit: int, visible: Mask

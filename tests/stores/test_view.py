@@ -55,15 +55,20 @@ def memories_of(count: int) -> tuple[dict[str, Memory], ScopeIndex]:
 
 
 @pytest.mark.parametrize(
-    ("count", "terms", "filter"),
+    ("count", "terms", "filter", "scopes"),
     [
-        (100_000, 6, EVERYTHING),
-        (10_000, 64, EVERYTHING),
-        (10_000, 1, Filter(min_importance=0.1)),
+        (100_000, 6, EVERYTHING, 1),
+        (10_000, 64, EVERYTHING, 1),
+        (10_000, 1, Filter(min_importance=0.1), 1),
+        (4, 64, EVERYTHING, 1000),
     ],
 )
-async def test_a_large_scope_is_searched_beside_the_loop(count: int, terms: int, filter: Filter):
-    """A search of 100,000 memories, for 64 terms, or under a filter holds up no other task."""
+async def test_a_large_search_is_done_beside_the_loop(
+    count: int, terms: int, filter: Filter, scopes: int
+):
+    """A search of 100,000 memories, for 64 terms, under a filter or of 1,000 scopes holds up no
+    other task.
+    """
     memories, index = memories_of(count)
     store: Any = SimpleNamespace(trouble=None, vectors=lambda: None)
     passing = None if filter == EVERYTHING else [*memories]
@@ -83,10 +88,10 @@ async def test_a_large_scope_is_searched_beside_the_loop(count: int, terms: int,
         settings=MemorySettings(),
     )
     text = " ".join(TERMS[:terms])
-    search = Search(scopes=[SCOPE], text=text, question=Question.read(text, NOW), now=NOW)
+    search = Search(scopes=[SCOPE] * scopes, text=text, question=Question.read(text, NOW), now=NOW)
     work = asyncio.create_task(retriever.search(search))
     assert await longest_pause(work) < MAX_PAUSE_SECONDS
-    assert len((await work).hits) == 5
+    assert len((await work).hits) == min(count, 5)
 
 
 @pytest.mark.parametrize(("count", "recalled"), [(10_000, ""), (60, "I sail on a lake. " * 300)])

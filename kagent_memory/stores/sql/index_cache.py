@@ -23,7 +23,7 @@ from ..index import ENTRY_WEIGHT, Entry, ScopeIndex
 from ..spaces import checked_vector
 from ..values import EARLIEST, Stale
 from ..vectors import ROW_BYTES, Nearest, VectorColumn
-from ..view import View
+from ..view import VECTOR_BYTES_PER_UNIT, View
 from .index_reads import UNSEEN, SqlIndexReads, Stamp
 
 LOAD_ROWS = 250
@@ -288,16 +288,14 @@ class IndexCache:
             if column is None:
                 cached.vectors[space_number] = column = VectorColumn(dimensions, stamp.mark)
                 column.reserve(len(index.ids))  # later it grows in the thread of `put`
-            missing: Sequence[str] = ()
-            if not column.is_whole:  # else another search read it meanwhile
-                missing = await run_in_thread(len(index.ids), column.lacking, index)
+            # whole: another search read it meanwhile
+            missing = () if column.is_whole else column.lacking(index)
             cached.unread = {*missing}
             try:
                 for batch in batched(missing, max(1, MAX_NUMBERS_AT_ONCE // dimensions)):
                     page = await reads.vectors(cached.scope, space_number, stamp, batch)
-                    await run_in_thread(
-                        ENTRY_WEIGHT * len(page.ids), column.put, page.ids, page.vectors
-                    )
+                    size = ENTRY_WEIGHT * len(page.ids) + column.size // VECTOR_BYTES_PER_UNIT
+                    await run_in_thread(size, column.put, page.ids, page.vectors)
                     column.discard({*page.ids} - cached.unread)
                     column.mark = min(column.mark, page.mark)
             except BaseException:  # a thread may still put in vectors replaced meanwhile
