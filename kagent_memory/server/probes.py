@@ -89,7 +89,7 @@ async def _store(memories: Memories) -> Mapping[str, str]:
     if about is None or "migrations" not in about:
         return {"database": database, "migrations": database}
     applied = set(about["migrations"].split(", "))
-    is_libsql = memories.location.removeprefix("kagent+").startswith("libsql")
+    is_libsql = memories.location.startswith("libsql")
     required = migrations("libsql" if is_libsql else "postgres")
     is_migrated = all(f"{step.number} {step.name}" in applied for step in required)
     return {

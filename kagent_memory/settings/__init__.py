@@ -346,7 +346,7 @@ def compose(
     others = [pair for pair in pairs if pair[0] not in names]
     allowed = ("authToken",) if _is_libsql_server(bare) else ()
     for name, _ in others:
-        if name not in allowed and not bare.removeprefix("kagent+").startswith("postgres"):
+        if name not in allowed and not bare.startswith("postgres"):
             raise ConfigurationError(
                 f"Unknown query parameter {name!r}; {_known_names(name, names)}"
             )
@@ -381,16 +381,22 @@ def without_secrets(uri: str) -> str:
 
 
 def _checked(uri: object) -> str:
+    """Return a URI without `kagent+`, its scheme in lower case.
+
+    Raises:
+        ConfigurationError: it names no store that can be opened.
+    """
     if not isinstance(uri, str):
         raise ConfigurationError(
             f"The URI must be text, such as {DEFAULT_URI}, not {type(uri).__name__}."
         )
-    if not scheme_of(uri):
+    if not (scheme := scheme_of(uri)):
         raise ConfigurationError(
             f"The URI names no store. A file is {DEFAULT_URI} (absolute: "
             "libsql:////var/lib/memory.db), "
             "a database server postgresql://host/database."
         )
+    uri = f"{scheme.removeprefix('kagent+')}:{uri.partition(':')[2]}"
     if hint := _foreign(uri):  # does not quote the URI, which may hold a password
         raise ConfigurationError(hint)
     if scheme_of(uri) not in ("http", "https"):  # our server opens its own store
@@ -431,7 +437,7 @@ def registered_stores() -> Mapping[str, EntryPoint]:
 
 def _foreign(uri: str) -> str | None:
     """Return advice for a libSQL server URI in another library's form; None if the URI is fine."""
-    parts = urlsplit(uri.removeprefix("kagent+"))
+    parts = urlsplit(uri)
     is_turso = (parts.hostname or "").endswith(TURSO)
     names_server = bool(parts.netloc) or parts.scheme != "libsql"
     is_libsql = parts.scheme.partition("+")[0] == "libsql" and names_server
@@ -444,7 +450,7 @@ def _foreign(uri: str) -> str | None:
 
 
 def _is_libsql_server(uri: str) -> bool:
-    parts = urlsplit(uri.removeprefix("kagent+"))
+    parts = urlsplit(uri)
     return bool(parts.netloc) and parts.scheme in ("libsql", "libsql+http", "libsql+https")
 
 
@@ -470,7 +476,8 @@ def _default_uri(environ: Mapping[str, str]) -> str:
     url = environ.get("DATABASE_URL", "")
     if backend == "libsql" or not (backend or url):
         return DEFAULT_URI
-    if backend == "pgvector" and url.removeprefix("kagent+").startswith(("postgres", "pgserver:")):
+    scheme = scheme_of(url).removeprefix("kagent+")
+    if backend == "pgvector" and scheme in ("postgresql", "postgres", "pgserver"):
         return url
     raise ConfigurationError(
         f"MEMORY_BACKEND={backend} and DATABASE_URL do not say where memories go. Set "

@@ -151,12 +151,12 @@ def test_an_environment_that_names_no_store_of_ours_is_refused(
     [
         ({}, "libsql:///memory.db"),
         ({"MEMORY_BACKEND": "libsql", "DATABASE_URL": "postgresql://db/x"}, "libsql:///memory.db"),
-        ({"MEMORY_BACKEND": "PGVector ", "DATABASE_URL": "postgres://db/x"}, "postgres://db/x"),
+        ({"MEMORY_BACKEND": "PGVector ", "DATABASE_URL": "KAGENT+Postgres://x"}, "postgres://x"),
         (
             {"KAGENT_MEMORY_URI": "libsql:///a.db", "DATABASE_URL": "postgresql://db/x"},
             "libsql:///a.db",
         ),
-        ({"KAGENT_MEMORY_URI": "libsql:///a.db", "MEMORY_BACKEND": "qdrant"}, "libsql:///a.db"),
+        ({"KAGENT_MEMORY_URI": "KAGENT+Libsql:///A", "MEMORY_BACKEND": "qdrant"}, "libsql:///A"),
     ],
 )
 def test_what_the_environment_chooses(environ: dict[str, str], uri: str) -> None:
