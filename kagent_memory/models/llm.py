@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 from pydantic import BaseModel
 from typing_extensions import override
 
-from ..concurrency import run_in_thread
+from ..concurrency import LONG, run_in_thread
 from ..errors import ConfigurationError, ModelError, TruncatedAnswer
 from ..settings import MemorySettings
 from .calls import CheckedModel, call_litellm, check_provider, qualified
@@ -130,9 +130,7 @@ class CheckedLlm(CheckedModel):
             answer = await self.call(prompt, schema=schema)
         finally:  # failed calls count too
             count(calls=1)
-        return await run_in_thread(
-            len(answer) if isinstance(answer, str) else 0, to_schema, answer, schema, self.label
-        )
+        return await run_in_thread(LONG, to_schema, answer, schema, self.label)
 
 
 class ProviderModel(StructuredLlm):

@@ -195,8 +195,8 @@ async def rewrite(llm: Llm, text: str, earlier: Sequence[str] = ()) -> str:
     """
     request = filled(
         prompt("rewrite_query"),
-        message=escaped(text),
-        earlier="\n".join(map(escaped, earlier[-EARLIER_TURNS:])),
+        message=escaped(text[:MAX_REWRITE_CHARS]),
+        earlier=escaped("\n".join(earlier[-EARLIER_TURNS:])[-MAX_REWRITE_CHARS:]),
     )
     answer = await llm.complete(request, schema=SearchQuery)
     # as an embedder and a database take it: valid Unicode without NUL, not endless

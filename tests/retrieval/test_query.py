@@ -179,4 +179,6 @@ async def test_a_models_answer_is_searched_as_bounded_text() -> None:
     """Without an answer the text stands."""
     assert await rewrite(_Model(answer=" "), "how much?") == "how much?"
     assert await rewrite(_Model(answer="tea\0 \ud800 hot "), "x") == "tea  ? hot"
-    assert len(await rewrite(_Model(answer="x " * 9_000), "x")) <= 2_000
+    model = _Model(answer="x " * 9_000)
+    assert len(await rewrite(model, "<" * 9_000, ["<" * 9_000])) <= 2_000
+    assert len(model.prompts[0]) < 20_000, "each character is escaped by four"
