@@ -136,7 +136,8 @@ class Forgetting(Opened):
                 for which in await erasures(self.store, scope, condition, request):
                     erased |= dict.fromkeys(await self.store.forget(scope, which))
             finally:  # some may be erased although others failed
-                self.forget_vectors()
+                if not dry_run:
+                    self.forget_vectors()
         if missing := sorted({*request.ids} - erased.keys()):
             others = " The others were erased." if erased and not dry_run else ""
             raise NotFound(f"No memory {', '.join(missing)} in this scope.{others}")

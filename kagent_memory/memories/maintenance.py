@@ -257,7 +257,7 @@ class Maintenance(Transfer):
         which: Any = asdict(scope) if scope else {}
         async for each in self.each_scope(**which):
             total = total.plus(await self.audit(each, defects=defects, most=most), most)
-            if progress is not None:
+            if progress:
                 progress(total.memories)
         return total
 
@@ -289,9 +289,7 @@ class Maintenance(Transfer):
         """
         settings = self.settings
         # in a thread, because importing takes seconds
-        embedder = await asyncio.to_thread(
-            open_embedder, settings.embedding if embedding is None else embedding, settings
-        )
+        embedder = await asyncio.to_thread(open_embedder, embedding, settings)
         if embedder is None:
             raise ConfigurationError("Name the embedder that the memories are to be embedded by.")
         successor = StoreEmbedder(self.store, embedder, settings, replaces=True)

@@ -119,22 +119,16 @@ class Memories(Writing, Forgetting, Maintenance):
         if uri is None and pool is not None:
             uri = "postgresql:///"
         bare, settings = compose(uri, settings, options, os.environ)
-        if isinstance(gate, bool):
-            gate, settings = None, settings.updated({"gate": gate})
-        _check_gate(gate)
+        gate, settings = _with_gate(gate, settings)
         check_option("rank", rank, RankSettings | None)
         check_option("importance_weights", importance_weights, ImportanceWeights | None)
         check_option("redact", redact, Callable | None)
         check_option("clock", clock, Callable)
         redactors = choose_redactors(redact, settings)
         # in threads, because looking up a provider may import LiteLLM
-        embedder = await asyncio.to_thread(
-            open_embedder, settings.embedding if embedding is None else embedding, settings
-        )
+        embedder = await asyncio.to_thread(open_embedder, embedding, settings)
         providers = await asyncio.to_thread(_providers, settings, llm, summary, resolve_llm)
-        reranker = await asyncio.to_thread(
-            open_reranker, settings.rerank if rerank is None else rerank, settings
-        )
+        reranker = await asyncio.to_thread(open_reranker, rerank, settings)
         store = await _open_database(bare, settings, pool)
         try:
             vectors = None
@@ -146,7 +140,7 @@ class Memories(Writing, Forgetting, Maintenance):
                 vectors,
                 llm=providers.llm,
                 reranker=reranker,
-                gate=gate or WordGate(),
+                gate=gate,
                 rank=rank or RankSettings(),
                 settings=settings,
             )
@@ -228,9 +222,9 @@ class Memories(Writing, Forgetting, Maintenance):
         """
         until = models_until(timeout_seconds)
         now = self.clock()
-        if as_of is not None and as_of > now:
-            raise InvalidInput("as_of lies in the future; leave it out for what is answered now.")
         at = as_of or now
+        if at > now:
+            raise InvalidInput("as_of lies in the future; leave it out for what is answered now.")
         turns = [turn[:MAX_QUERY_CHARS] for turn in history[-EARLIER_TURNS:]]
         text, *earlier = await each_aside([query, *turns], len, self.redactors.mask)
         scopes = await self._resolve(scope)
@@ -276,11 +270,12 @@ class Memories(Writing, Forgetting, Maintenance):
             raise InvalidInput("Name at least one scope to search.")
         scopes = dict[Scope, None]()
         for pattern in patterns:
-            if isinstance(pattern, Scope):
-                scopes[pattern] = None
-            else:
-                found = await self.store.scopes(**asdict(pattern), limit=MAX_SCOPES + 1)
-                scopes.update(dict.fromkeys(found))
+            found = (
+                [pattern]
+                if isinstance(pattern, Scope)
+                else await self.store.scopes(**asdict(pattern), limit=MAX_SCOPES + 1)
+            )
+            scopes.update(dict.fromkeys(found))
             if len(scopes) > MAX_SCOPES:
                 raise InvalidInput(
                     f"A search covers at most {MAX_SCOPES:,} scopes. Narrow it by user or app."
@@ -349,19 +344,21 @@ class Memories(Writing, Forgetting, Maintenance):
         return await self.store.memories.history(scope, id)
 
 
-def _check_gate(gate: Gate | None) -> None:
-    """Refuse a gate that would fail later.
+def _with_gate(gate: Gate | bool | None, settings: MemorySettings) -> tuple[Gate, MemorySettings]:
+    """Return the gate to ask, and the settings with it switched on or off by True or False.
 
     Raises:
-        ConfigurationError: the message says what a gate must have.
+        ConfigurationError: it would fail later; the message says what a gate must have.
     """
+    if gate is None or isinstance(gate, bool):
+        return WordGate(), settings if gate is None else settings.updated({"gate": gate})
     searches = getattr(gate, "searches", None)
-    fits = callable(searches) and not inspect.iscoroutinefunction(searches)
-    if gate is not None and (isinstance(gate, type) or not fits):
+    if isinstance(gate, type) or not callable(searches) or inspect.iscoroutinefunction(searches):
         raise ConfigurationError(
             f"gate takes an object with a plain method searches(text), not {gate!r}; see "
             "Memories.open."
         )
+    return gate, settings
 
 
 def _providers(
@@ -397,7 +394,7 @@ async def _open_database(uri: str, settings: MemorySettings, pool: object) -> St
         ConfigurationError: the pool or the URI is invalid.
         StoreError: the database cannot be reached.
     """
-    if pool is not None and not uri.removeprefix("kagent+").startswith("postgres"):
+    if pool is not None and not uri.startswith("postgres"):
         raise ConfigurationError(
             "pool= takes connections to PostgreSQL; leave the URI out, or make it postgresql://…."
         )

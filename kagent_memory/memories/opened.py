@@ -100,8 +100,8 @@ class Opened:
         Raises:
             NotFound: no such memory, or it has expired.
         """
-        memories = await self.store.memories.get(scope, [id], now=self.clock(), superseded=True)
-        memory = memories.get(id)
+        found = await self.store.memories.get(scope, [id], now=self.clock(), superseded=True)
+        memory = found.get(id)
         states = {"quarantined"} if quarantined else {*SEARCHED, "short_term"}
         if memory is None or not (superseded or memory.state in states):
             where = "waits in the quarantine of" if quarantined else "in"
@@ -122,7 +122,10 @@ class Opened:
             UnusableAnswer: `strict` is set and the embedder gave an unusable answer.
         """
         batch = await with_vectors(self.vectors, scope, Batch(changes=changes), now, strict=strict)
-        return await self.store.apply(scope, batch, now=now)
+        applied = await self.store.apply(scope, batch, now=now)
+        if batch.jobs:  # the vectors are missing
+            self.worker.wake()
+        return applied
 
     async def embed_later(self) -> None:
         """Queue the embedding of memories without a vector, if there is an embedder."""

@@ -307,7 +307,7 @@ class Transfer(Opened):
             part = [line.whole(spaces) for line in lines if line.node not in blocked]
             counts.update(await store.restore(scope, part, dry_run=dry_run, now=self.clock()))
             counts["forgotten"] += len(lines) - len(part)
-            if progress is not None:
+            if progress:
                 progress(counts.total())
         if has_derived and not dry_run:
             _, blocked_now, _ = await self._survey(file, tenant)

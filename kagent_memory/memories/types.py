@@ -84,6 +84,7 @@ Vector: TypeAlias = Annotated[
     GetPydanticSchema(lambda _, handler: handler.generate_schema(list[float])),
     WrapValidator(_array),
     PlainSerializer(np.ndarray.tolist, return_type=list[float]),
+    Field(json_schema_extra={"minItems": WIDTH_STEP, "maxItems": MAX_WIDTH}),
 ]
 Llm: TypeAlias = SkipJsonSchema[Annotated[InstanceOf[llm.Llm], AfterValidator(_model)]]
 EmbedderChoice: TypeAlias = SkipValidation[embedding.EmbedderChoice]

@@ -125,8 +125,7 @@ class Writing(Opened):
     @verb("POST /sessions/end", durable=True)
     async def end_session(self, scope: Scope, session_id: SessionId) -> None:
         """Run the session's armed timer now; do nothing without one."""
-        timer = await self.store.queue.waiting(scope, "session_end", session_id)
-        if timer is not None:
+        if timer := await self.store.queue.waiting(scope, "session_end", session_id):
             await self.store.queue.enqueue([replace(timer, run_after=self.clock())])
             self.worker.wake()
 
@@ -168,7 +167,7 @@ class Writing(Opened):
 
         with self.operation("create_memory", scope) as span:
             stored = await each_aside(items, _size, to_stored)
-            memories = [memory for memory in stored if memory is not None]
+            memories = [*filter(None, stored)]
             if not memories:
                 return [DROPPED] * len(stored)
             changes: Sequence[Change] = [

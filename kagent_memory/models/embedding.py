@@ -184,7 +184,8 @@ def _halves(text: str) -> tuple[str, str]:
 
 
 def open_embedder(choice: Any, settings: MemorySettings) -> CheckedEmbedder | None:
-    """Return the embedder for None, a model name, kagent's configuration or an embedder itself.
+    """Return the embedder for a model name, kagent's configuration or an embedder itself; for None
+    that of the settings.
 
     It loads and calls no model, but may import fastembed (for a local model) or LiteLLM (for an
     uncommon provider), so call it in a thread.
@@ -193,16 +194,19 @@ def open_embedder(choice: Any, settings: MemorySettings) -> CheckedEmbedder | No
         ConfigurationError: the choice is none of these, or its provider is unknown, has no
             embeddings or lacks a required value.
     """
-    if choice is None or isinstance(choice, str | Mapping):
+    if choice is None:
+        choice = settings.embedding
+    if isinstance(choice, str | Mapping):
         choice = settings.updated({"embedding": choice}).embedding
-    if isinstance(choice, EmbeddingConfig) and f"{choice.provider}/" in PREFIXES:
-        choice = f"local/{choice.model}"
-    if isinstance(choice, str) and choice.startswith(PREFIXES):
-        return CheckedEmbedder(LocalEmbedder(choice), settings, ours=True)
-    if choice and isinstance(choice, str | EmbeddingConfig):
-        embedder = ProviderEmbedder(choice, settings.dimensions)
-        check_provider(embedder.name)
-        return CheckedEmbedder(embedder, settings, ours=True)
     if not choice or isinstance(choice, CheckedEmbedder):
         return choice or None
-    return CheckedEmbedder(choice, settings)
+    if isinstance(choice, EmbeddingConfig) and f"{choice.provider}/" in PREFIXES:
+        choice = f"local/{choice.model}"
+    if not isinstance(choice, str | EmbeddingConfig):
+        return CheckedEmbedder(choice, settings)
+    if isinstance(choice, str) and choice.startswith(PREFIXES):
+        embedder = LocalEmbedder(choice)
+    else:
+        embedder = ProviderEmbedder(choice, settings.dimensions)
+        check_provider(embedder.name)
+    return CheckedEmbedder(embedder, settings, ours=True)

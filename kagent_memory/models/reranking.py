@@ -109,7 +109,8 @@ class CheckedReranker(CheckedModel):
 
 
 def open_reranker(choice: Any, settings: MemorySettings) -> Reranker | None:
-    """Return the reranker for a value of the setting `rerank`, or for an object with `rerank`.
+    """Return the reranker for a value of the setting `rerank`, or for an object with `rerank`; for
+    None that of the settings.
 
     It may import fastembed (for a local model) or LiteLLM (for an uncommon provider), so call it in
     a thread.
@@ -117,7 +118,9 @@ def open_reranker(choice: Any, settings: MemorySettings) -> Reranker | None:
     Raises:
         ConfigurationError: the choice is none of these, or its provider is unknown.
     """
-    if choice is None or isinstance(choice, str | Mapping):
+    if choice is None:
+        choice = settings.rerank
+    if isinstance(choice, str | Mapping):
         choice = settings.updated({"rerank": choice}).rerank
     if choice is None or isinstance(choice, CheckedReranker):
         return choice

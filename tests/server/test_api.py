@@ -63,3 +63,4 @@ async def test_a_call_that_does_not_fit_is_refused_by_name(
     assert [memory.id for memory in (await memories.list(ADA)).memories] == [id]
     described = (await client.get("/openapi.json")).json()["components"]["schemas"]
     assert described["Body_forget"]["additionalProperties"] is False
+    assert "'maxItems': 4096, 'minItems': 64" in str(described["Body_add"])
