@@ -8,7 +8,6 @@ ids as text.
 
 from __future__ import annotations
 
-import json
 import re
 import sqlite3
 from abc import ABC, abstractmethod
@@ -21,6 +20,7 @@ from typing import Any, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
+from pydantic_core import from_json
 from typing_extensions import override
 
 from ...checks import checked_text, json_text
@@ -196,16 +196,19 @@ class FileConnection(Connection):
         place = path if path == MEMORY else str(Path(path).absolute())
         with _driver_errors():
             self._driver = sqlite3.connect(place, timeout=0, isolation_level=None)
-        self._driver.row_factory = sqlite3.Row
         if sqlite3.sqlite_version_info < (3, 41):
             self._driver.create_function("unhex", 1, bytes.fromhex, deterministic=True)
 
     @override
     def run(self, *statements: Statement) -> Sequence[Sequence[Row]]:
         with _driver_errors():
-            # all rows: an open cursor would hold its lock
-            answers = [self._driver.execute(*statement).fetchall() for statement in statements]
-        return [[dict(zip(row.keys(), row, strict=True)) for row in rows] for rows in answers]
+            return [self._answer(statement) for statement in statements]
+
+    def _answer(self, statement: Statement) -> Sequence[Row]:
+        cursor = self._driver.execute(*statement)
+        columns = [column[0] for column in cursor.description or ()]
+        # all rows: an open cursor would hold its lock
+        return [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
 
     @override
     def close(self) -> None:
@@ -239,7 +242,7 @@ _RECORDS = (Facets, ScopeStats, PendingJobs, Receipt, Token, Job, Revision, Usag
 _BY_TYPE = {
     ("Time", "datetime"): datetime.fromisoformat,
     ("bool",): bool,
-    ("tuple", "Mapping", "Metadata"): json.loads,
+    ("tuple", "Mapping", "Metadata"): from_json,
 }
 _DECODERS = {
     column.name: decode
