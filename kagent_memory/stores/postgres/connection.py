@@ -206,7 +206,8 @@ class _IdLoader(Loader):
 
     @override
     def load(self, data: Buffer) -> str:
-        return str(uuid.UUID(bytes=bytes(data)))
+        digits = bytes(data).hex()
+        return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 class _UtcLoader(TimestamptzBinaryLoader):
@@ -226,6 +227,8 @@ def encoded(name: str, value: Any) -> Any:
             return HalfVector(cast("Any", value))
         case {**items}:
             return json_text(items, "The value")
+        case [str(), *_] if name == "ids":  # psycopg is slow to write a list
+            return f"{{{','.join(value)}}}"
         case [*elements]:
             return [encoded(name, element) for element in elements]
         case _:
