@@ -225,8 +225,8 @@ class Memories(Writing, Forgetting, Maintenance):
         at = as_of or now
         if at > now:
             raise InvalidInput("as_of lies in the future; leave it out for what is answered now.")
-        turns = [turn[:MAX_QUERY_CHARS] for turn in history[-EARLIER_TURNS:]]
-        text, *earlier = await each_aside([query, *turns], len, self.redactors.mask)
+        texts = [turn[:MAX_QUERY_CHARS] for turn in (query, *history[-EARLIER_TURNS:])]
+        text, *earlier = await each_aside(texts, len, self.redactors.mask)
         scopes = await self._resolve(scope)
         settings = self.settings
         search = Search(
@@ -240,7 +240,7 @@ class Memories(Writing, Forgetting, Maintenance):
             min_score=settings.min_score if min_score is None else min_score,
             floor=settings.handover_floor if handover else 0.0,
             # superseded and quarantined memories are listed, never searched
-            filter=replace(filter, superseded=False),
+            filter=replace(filter, superseded=False) if filter.superseded else filter,
             explain=explain,
             history=earlier,
             external_vector=None
@@ -248,7 +248,7 @@ class Memories(Writing, Forgetting, Maintenance):
             else (await self.space_for(embedding), embedding),
             budget_tokens=budget_tokens,
             as_of=as_of,
-            session_id=session_id or None,
+            session_id=session_id,
             models_until=until,
         )
         with self.operation("search_memory", *scopes, query=text) as span:
@@ -275,7 +275,7 @@ class Memories(Writing, Forgetting, Maintenance):
                 if isinstance(pattern, Scope)
                 else await self.store.scopes(**asdict(pattern), limit=MAX_SCOPES + 1)
             )
-            scopes.update(dict.fromkeys(found))
+            scopes |= dict.fromkeys(found)
             if len(scopes) > MAX_SCOPES:
                 raise InvalidInput(
                     f"A search covers at most {MAX_SCOPES:,} scopes. Narrow it by user or app."

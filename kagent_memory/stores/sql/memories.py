@@ -189,7 +189,7 @@ class SqlMemoryStore(Part, MemoryStore):
     ) -> View:
         steady = self.indexes.steady(scope) if cached and filter == EVERYTHING else None
         current, passing = steady or await self.indexes.current(scope, self.index_reads), None
-        if filter not in (EVERYTHING, Filter(superseded=True)):
+        if filter != EVERYTHING and filter != Filter(superseded=True):
             passing = await self.index_reads.passing(scope, filter, now=now)
         return ScopeView(
             self,
