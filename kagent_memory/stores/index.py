@@ -193,17 +193,16 @@ class ScopeIndex:
         terms = list(dict.fromkeys(terms))
         holders = self.holders(terms)
         holders = holders.where(visible[holders.rows])
-        frequencies = np.bincount(holders.terms, minlength=len(terms))
-        columns: list[int] = frequencies.nonzero()[0].tolist()
+        counts = np.bincount(holders.terms, minlength=len(terms))
+        pairs = zip(terms, counts.tolist(), strict=True)
+        frequencies = {term: count for term, count in pairs if count}
         documents = int(visible.sum())
         length = int(self.columns["length"][visible].sum())
         return TextMatches(
             documents=documents,
             average_length=length / documents if documents else 0.0,
-            frequencies={terms[number]: int(frequencies[number]) for number in columns},
-            matches=self._rarest(
-                [terms[number] for number in columns], holders, frequencies, limit
-            ),
+            frequencies=frequencies,
+            matches=self._rarest([*frequencies], holders, counts, limit),
         )
 
     def holders(self, terms: Sequence[str]) -> Postings:

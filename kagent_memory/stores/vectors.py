@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..records import Vector
-from .columns import NO_ROWS, Floats, Mask, Rows, best
+from .columns import NO_ROWS, Floats, Mask, Rows
 from .index import ScopeIndex
 
 ROW_BYTES = 200  # per vector, besides its numbers
@@ -34,8 +34,7 @@ class Nearest(NamedTuple):
     @classmethod
     def best(cls, rows: Rows, cosines: Floats, limit: int) -> Self:
         """Return the `limit` best of unsorted results."""
-        order = rows.argsort()
-        first = order[best(cosines[order], limit)]
+        first = np.lexsort((rows, cosines))[::-1][:limit]
         return cls(rows[first], cosines[first])
 
 
@@ -134,12 +133,11 @@ class VectorColumn:
         norm = np.sqrt(exact.dot(exact))
         if 0 < limit < len(places):
             count = len(self._places) + len(self._free)
-            scale = (self._norms[:count] * norm).astype(np.float32)
-            cosines = (_dots(self._matrix[:count], query) / scale)[places]
-            least = np.partition(cosines, len(places) - limit)[len(places) - limit]
-            places = places[cosines >= least - _SLACK]
+            values = (_dots(self._matrix[:count], query) / self._norms[:count])[places]
+            least = np.partition(values, len(places) - limit)[len(places) - limit]
+            places = places[values >= least - _SLACK * norm]
         values = _dots(self._matrix[places], exact) / (self._norms[places] * norm)
-        return places, np.minimum(np.maximum(values, -1.0), 1.0).round(6) + 0.0
+        return places, values.clip(-1.0, 1.0).round(6) + 0.0
 
 
 def _dots(rows: Vector, vector: npt.NDArray[np.floating]) -> Floats:

@@ -244,7 +244,7 @@ def relevance(search: Search, table: Table, *, named: bool) -> Numbers:
     count = len(full_cosines)
     usual = 0.0
     if count >= _LIST:
-        median = full_cosines[(count - 1) // 2 : count // 2 + 1].mean()
+        median = (full_cosines[(count - 1) // 2] + full_cosines[count // 2]) / 2
         usual = min(0.99, max(0.0, float(median)))
     nearness = search.trust * np.fmax(0.0, table.cosines - usual) / (1 - usual)
     countable = [len(term) > 2 or not term.isdecimal() for term in table.text.matches.terms]

@@ -104,11 +104,12 @@ class Table:
         matches = text.matches
         self.average_length = text.average_length or 1.0
         self.long = wordiness(self.average_length)
-        frequencies = np.array([text.frequencies[term] for term in matches.terms], np.float64)
-        added = [term in search.added_terms for term in matches.terms]
+        weights = [settings.added if term in search.added_terms else 1.0 for term in matches.terms]
         unknown = {*search.terms} - text.frequencies.keys() - search.added_terms
-        self.idf = _idf(text.documents, frequencies) * np.where(added, settings.added, 1.0)
-        self.missing = len(unknown) * float(_idf(text.documents, np.zeros(1))[0])
+        # the last one is of a term that no memory holds
+        idf = _idf(text.documents, [*(text.frequencies[term] for term in matches.terms), 0])
+        self.idf = idf[:-1] * weights
+        self.missing = len(unknown) * float(idf[-1])
         self.has_vectors = near.trimmed.rows.size > 0
         few = max(1.0, _RARE * text.documents)
         rare = [
@@ -217,9 +218,7 @@ def keeps_what_is_asked(
     """
     frequencies = text.frequencies
     terms = [*query]
-    rarity = _idf(
-        text.documents, np.array([frequencies.get(term, 0) for term in terms], np.float64)
-    )
+    rarity = _idf(text.documents, [frequencies.get(term, 0) for term in terms])
     weight = rarity @ np.array([term in rewritten for term in terms])
     return frequencies.keys().isdisjoint(query) or bool(weight >= _KEPT * rarity.sum())
 
@@ -264,9 +263,10 @@ def share_of_best(scores: Numbers) -> Numbers:
     return scores / best if best > 0 else scores
 
 
-def _idf(documents: int, frequency: Numbers) -> Numbers:
+def _idf(documents: int, frequencies: Sequence[int]) -> Numbers:
     """Return the inverse document frequency of terms with these document counts."""
-    return np.log1p((documents - frequency + 0.5) / (frequency + 0.5))
+    counts = np.array(frequencies, np.float64)
+    return np.log1p((documents - counts + 0.5) / (counts + 0.5))
 
 
 def _between(ends: tuple[float, float], long: float) -> float:
