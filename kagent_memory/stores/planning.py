@@ -14,7 +14,7 @@ from ..language import tokenizer
 from ..records import SEARCHED, Change, Memory, Revision, Usage
 from . import codec
 from .decisions import is_visible
-from .spaces import checked_vector
+from .spaces import checked_vectors
 from .values import Batch
 
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
@@ -65,16 +65,16 @@ def checked(batch: Batch, dimensions: int | None) -> Batch:
         _check_change(change)
     for key in chain.from_iterable(batch.taken):
         checked_key(key, "A taken event's session or id")
-    vectors = {id: checked_vector(vector, dimensions) for id, vector in batch.vectors.items()}
-    return replace(batch, vectors=vectors)
+    vectors = checked_vectors([*batch.vectors.values()], dimensions)
+    return replace(batch, vectors=dict(zip(batch.vectors, vectors, strict=True)))
 
 
-def prepared(batch: Batch, dimensions: int | None) -> Batch:
-    """Check a batch and compute its content hashes and index terms."""
+def prepared(batch: Batch, dimensions: int | None, *, written: bool = True) -> Batch:
+    """Check a batch and compute its content hashes, and index terms if it will be `written`."""
     batch = checked(batch, dimensions)
     for change in batch.changes:
         batch.texts.identity(change.memory)
-        if change.kind in ("add", "edit", "update", "merge"):
+        if written and change.kind in ("add", "edit", "update", "merge"):
             batch.texts.postings(change.memory)
     return batch
 

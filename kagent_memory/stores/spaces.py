@@ -96,26 +96,33 @@ def external_name(dimensions: int) -> str:
 
 
 def checked_vector(vector: object, dimensions: int | None) -> Vector:
-    """Check a vector, and return it scaled by `records.scaled`.
+    """Check a vector, and return it scaled by `records.scaled`; see `checked_vectors`."""
+    return checked_vectors([vector], dimensions)[0]
+
+
+def checked_vectors(vectors: Sequence[object], dimensions: int | None) -> Sequence[Vector]:
+    """Check vectors of one width, and return them scaled by `records.scaled`.
 
     Raises:
-        InvalidInput: it is no flat sequence of numbers, has another length, or is NaN, infinite or
+        InvalidInput: one is no flat sequence of numbers, has another length, or is NaN, infinite or
             zero.
     """
+    if not vectors:
+        return ()
     try:
-        array = np.asarray(vector)
+        array = np.asarray(vectors)
         if array.dtype.kind not in "fiuO":
             raise TypeError
         numbers = array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput("A vector must be a flat sequence of numbers.") from error
-    if numbers.ndim != 1 or (dimensions is not None and numbers.shape[0] != dimensions):
+    if numbers.ndim != 2 or dimensions not in (None, numbers.shape[1]):
         raise InvalidInput(
-            f"The vector has shape {numbers.shape}; {dimensions or 'one'} dimension(s) are "
+            f"The vector has shape {numbers.shape[1:]}; {dimensions or 'one'} dimension(s) are "
             "expected."
         )
     if not np.isfinite(numbers).all():
         raise InvalidInput("The vector holds NaN or infinite numbers.")
-    if not numbers.any():
+    if not numbers.any(axis=1).all():
         raise InvalidInput("The vector is zero; a direction is needed.")
-    return scaled(numbers)
+    return [*scaled(numbers)]

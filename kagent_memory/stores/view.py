@@ -20,7 +20,7 @@ from .codec import Texts, bounded
 from .columns import Mask
 from .decisions import matches_filter
 from .index import ENTRY_WEIGHT, ScopeIndex, entry_of
-from .spaces import checked_vector
+from .spaces import checked_vectors
 from .values import Stale, TextMatches
 from .vectors import Nearest, VectorColumn
 
@@ -212,7 +212,7 @@ class MemoriesView(View):
         self, space_number: int, vectors: Sequence[Vector], *, limit: int
     ) -> list[Nearest]:
         dimensions = await self.source.spaces.dimensions_of(space_number)
-        queries = [checked_vector(vector, dimensions) for vector in vectors]
+        queries = checked_vectors(vectors, dimensions)
         ids = [id for id in self.index.ids_of(self.visible) if id not in self.reworded]
         rows = await self.source.vectors(self.scope, space_number, ids)
         return await self._nearest(VectorColumn(dimensions), queries, limit, rows)

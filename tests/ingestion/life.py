@@ -18,6 +18,7 @@ from kagent_memory.memories import Memories
 from kagent_memory.records import Message, Scope
 from kagent_memory.stores.libsql.connection import LibSQLSession
 from kagent_memory.stores.postgres.connection import PostgresSession
+from kagent_memory.stores.sql.session import Transaction
 from kagent_memory.testing import HashEmbedder, ScriptedLlm
 
 from .ground import stated
@@ -93,10 +94,12 @@ def _arm(point: str, *, llm: Any, embedder: Any, store: Any, queue: Any) -> None
     for target, name in verbs:
         if name == where:
             object.__setattr__(target, name, _killing(getattr(target, name), when))
-    for kind in (LibSQLSession, PostgresSession):
-        for name in ("execute", "send"):
-            of = _killing(getattr(kind, name), when, lambda _, *queries: where in dict(queries))
-            setattr(kind, name, of)
+    for kind, name, is_it in (
+        (LibSQLSession, "execute", lambda _, *queries: where in dict(queries)),
+        (PostgresSession, "execute", lambda _, *queries: where in dict(queries)),
+        (Transaction, "run_many", lambda _, query, *__: query == where),
+    ):
+        setattr(kind, name, _killing(getattr(kind, name), when, is_it))
 
 
 def _killing(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import tracemalloc
 from typing import Any
 
 import psycopg
@@ -16,6 +17,7 @@ from kagent_memory import Memories
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.records import Scope, new_id
 from kagent_memory.stores import open_store
+from kagent_memory.stores.planning import prepared
 from kagent_memory.stores.postgres.connection import PostgresSession, Target, Traits
 from kagent_memory.stores.sql import queries, statement
 from kagent_memory.stores.values import Batch, Erasure
@@ -75,6 +77,18 @@ async def test_memories_are_read_by_their_keys_under_a_generic_plan(postgres_uri
             assert re.search(wanted, plan), plan
 
 
+async def test_large_memories_are_sent_a_few_at_a_time(postgres_uri):
+    """A batch of large memories takes little more memory to write than one of them."""
+    memories = [a_memory(f"{number}{'x' * 2**20}") for number in range(20)]
+    batch = prepared(Batch(changes=adding(*memories, explicit=True)), None)
+    async with await open_store(postgres_uri) as store:
+        tracemalloc.start()
+        await store.apply(SCOPE, batch, now=NOW)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 10 * 2**20
+
+
 async def test_a_space_wider_than_pgvector_keeps_is_refused(postgres_uri):
     """A space wider than pgvector keeps is refused whole and says what to do."""
     embedder = HashEmbedder(16_001)
@@ -119,7 +133,7 @@ async def test_neither_passwords_nor_memories_stand_in_a_repr():
         halfvec_array=0,
     )
     session = PostgresSession(connection, traits)
-    await session.send(("tokens", {"digest": "pass77"}))
+    await session.send([("tokens", {"digest": "pass77"})])
     assert "pass77" not in f"{target!r} {traits!r} {session!r}"
 
 

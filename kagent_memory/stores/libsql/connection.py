@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from datetime import datetime
@@ -58,18 +58,18 @@ class Busy(StoreError):
 
 
 _CAUSES = {
-    ("is locked", "is busy", "SQLITE_BUSY"): (
+    "is locked|is busy|SQLITE_BUSY": (
         Busy,
         "The database file is locked by another process; try again.",
     ),
-    ("UNIQUE constraint",): (Conflict, "The row exists already; read it again and retry."),
-    ("no such table: memory_vector",): (InvalidInput, "There is no such embedding space here."),
-    ("readonly database", "nable to open"): (
+    "UNIQUE constraint": (Conflict, "The row exists already; read it again and retry."),
+    "no such table: memory_vector": (InvalidInput, "There is no such embedding space here."),
+    "readonly database|nable to open": (
         ConfigurationError,
         "The database file cannot be opened or cannot be written: name a file, not a directory, in "
         "a directory that exists, and make both readable and writable for this user.",
     ),
-    ("not a database", "file is encrypted"): (
+    "not a database|file is encrypted": (
         ConfigurationError,
         "The file is not an SQLite database, or it is encrypted as a whole; name another file, or "
         "move this one away.",
@@ -79,8 +79,8 @@ _CAUSES = {
 
 def mapped(message: str) -> KagentMemoryError:
     """Return our error for the message of a driver or server."""
-    for marks, (kind, advice) in _CAUSES.items():
-        if any(mark in message for mark in marks):
+    for pattern, (kind, advice) in _CAUSES.items():
+        if re.search(pattern, message):
             return kind(f"{advice} ({message})")
     return StoreError(f"The database refused: {message}")
 
@@ -305,9 +305,9 @@ class LibSQLSession:
         answers = self.connection.run(*(to_statement(*query) for query in queries))
         return [[decoded(row) for row in rows] for rows in answers]
 
-    async def send(self, *queries: Query) -> None:
+    async def send(self, queries: Iterable[Query]) -> None:
         """See `Session`."""
-        for batch in batched(queries, CHUNK_ROWS):
+        for batch in batched([*queries], CHUNK_ROWS):
             await self.execute(*batch)
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import groupby, starmap
 from typing import Any, LiteralString, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -32,7 +34,6 @@ from psycopg.types.datetime import TimestamptzBinaryLoader
 from typing_extensions import override
 
 from ...checks import json_text
-from ...concurrency import batched
 from ...errors import ConfigurationError, Conflict, InvalidInput, KagentMemoryError, StoreError
 from ...records import Scope
 from ..encryption import KeyRing
@@ -52,7 +53,7 @@ KEEPALIVES = {
 }
 MAX_PREPARED = 200
 LARGE_BYTES = 2**19
-MAX_WAITING = 50  # statements; sending more at once would hold up the event loop
+MAX_WAITING = 50  # statements or rows; sending more at once would hold up the event loop
 SCOPE_IDS = frozenset({"scope_id", "scope_ids", "served"})
 """Parameters whose bytes are ids of scopes."""
 T = TypeVar("T")
@@ -235,20 +236,38 @@ def encoded(name: str, value: Any) -> Any:
             return value
 
 
-def _united(queries: Sequence[Query]) -> Iterator[Query]:
-    """Yield the same statements, new memories in few: one for each would take three times as
-    long.
+def _portions(queries: Iterable[Query]) -> Iterator[Sequence[Query]]:
+    """Yield the statements in portions to send at once, new rows of a table as one statement: one
+    for each would take three times as long.
     """
-    for batch in batched(queries, MAX_WAITING):
-        if {query for query, _ in batch} != {"insert_memory"}:
-            yield from batch
-            continue
-        rows = json.dumps(
-            [{**values, "scope_id": None} for _, values in batch],
-            ensure_ascii=False,
-            default=lambda value: rf"\x{value.hex()}" if isinstance(value, bytes) else str(value),
-        )
-        yield "insert_memory", {**batch[0][1], "rows": rows}
+    weight = 0
+
+    def place(query: Query) -> tuple[str, object, int]:
+        nonlocal weight
+        name, values = query
+        weight += max(_size(values), LARGE_BYTES // MAX_WAITING)
+        return name, values.get("space"), weight // LARGE_BYTES
+
+    for (name, *_), portion in groupby(queries, place):
+        rows = [values for _, values in portion]
+        if name == "insert_memory":
+            united = json.dumps(
+                [{**values, "scope_id": None} for values in rows],
+                ensure_ascii=False,
+                default=lambda value: (
+                    rf"\x{value.hex()}" if isinstance(value, bytes) else str(value)
+                ),
+            )
+            rows = [{**rows[0], "rows": united}]
+        elif name == "put_vector":
+            columns = {column: [row[column] for row in rows] for column in ("id", "embedding")}
+            rows = [{**rows[0], **columns}]
+        yield [(name, row) for row in rows]
+
+
+def _size(values: Values) -> int:
+    """Return the size of the texts and bytes among values."""
+    return sum(len(value) for value in values.values() if isinstance(value, (str, bytes)))
 
 
 @dataclass(eq=False, repr=False)  # its statements contain memories
@@ -310,10 +329,8 @@ class PostgresSession:
             yield self._statement(
                 "set_locally", {"path": traits.path, "statement_seconds": seconds}
             )
-        if traits.row_security and self.scope:
-            yield self._statement("act_for_scope", {"scope": self.scope.id.hex()})
-        elif traits.row_security:
-            yield self._statement("act_for_all", {})
+        if traits.row_security:
+            yield self._statement("act_for", {"scope": self.scope and self.scope.id.hex()})
 
     async def execute(self, *queries: Query) -> Sequence[Sequence[Row]]:
         """See `Session`."""
@@ -322,12 +339,12 @@ class PostgresSession:
             await cursor.fetchall() if cursor.rownumber is not None else () for cursor in cursors
         ]
 
-    async def send(self, *queries: Query) -> None:
+    async def send(self, queries: Iterable[Query]) -> None:
         """See `Session`."""
-        for query in _united(queries):
-            self._waiting.append(self._statement(*query))
-            if len(self._waiting) >= MAX_WAITING:
+        for number, portion in enumerate(_portions(queries)):
+            if number or len(self._waiting) >= MAX_WAITING:
                 await self._flush()
+            self._waiting += starmap(self._statement, portion)
 
     def _statement(self, query: str, values: Values) -> Statement:
         if "step" in values:
@@ -340,10 +357,7 @@ class PostgresSession:
         batch, self._waiting = [*self._waiting, *statements], []
         if not batch:
             return []
-        sizes = [
-            sum(len(value) for value in values.values() if isinstance(value, str | bytes))
-            for _, values in batch
-        ]
+        sizes = [_size(values) for _, values in batch]
         seconds = self.traits.target.answer_seconds + sum(sizes) / MIN_BYTES_PER_SECOND
         # The server measures its limit from the arrival of a statement's text: a large statement
         # is sent alone, so that its values count against no other one.
@@ -372,24 +386,13 @@ class PostgresSession:
 # -- errors ---------------------------------------------------------------------------------------
 
 # The error of a refused connection has no SQLSTATE, only a text.
-_REFUSED = (
-    "password",
-    "authentication",
-    "pg_hba.conf",
-    'role "',
-    'database "',
-    "permission denied",
-    "could not translate host name",
-    "invalid",
+_REFUSED = re.compile(
+    'password|authentication|pg_hba.conf|role "|database "|permission denied'
+    "|could not translate host name|invalid"
 )
-_TRANSIENT = (
-    "Connection refused",
-    "starting up",
-    "shutting down",
-    "recovery mode",
-    "too many",
-    "not yet accepting",
-    "remaining connection",
+_TRANSIENT = re.compile(
+    "Connection refused|starting up|shutting down|recovery mode|too many|not yet accepting"
+    "|remaining connection"
 )
 
 
@@ -426,8 +429,7 @@ def translated_refusal(error: psycopg.Error) -> KagentMemoryError:
     if isinstance(error, psycopg.InterfaceError):  # on the usual event loop of Windows
         return ConfigurationError(words)
     reason = words.partition("FATAL:")[2] or words
-    is_refused = any(sign in reason for sign in _REFUSED)
-    if not is_refused or any(sign in words for sign in _TRANSIENT):
+    if not _REFUSED.search(reason) or _TRANSIENT.search(words):
         return StoreError(f"memory unavailable: {words}")
     return ConfigurationError(
         f"PostgreSQL refused the connection: {reason.strip()}; check host, user, password and "

@@ -75,8 +75,7 @@ async def erase(session: Transaction, ids: Sequence[str]) -> None:
     """Delete memories of a scope and all rows that depend on them. The caller holds the scope's
     lock.
     """
-    ids = sorted(ids)
-    for batch in batched(ids, ERASED_AT_ONCE):
+    for batch in batched(sorted(ids), ERASED_AT_ONCE):
         await erase_vectors(session, ids=batch)
         # Memories before their counters: this waits for a concurrent count, and deletes its
         # counters too.

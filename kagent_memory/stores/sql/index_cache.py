@@ -20,7 +20,7 @@ from ...errors import KagentMemoryError
 from ...records import Memory, Scope, Vector
 from ..codec import bounded
 from ..index import ENTRY_WEIGHT, Entry, ScopeIndex
-from ..spaces import checked_vector
+from ..spaces import checked_vectors
 from ..values import EARLIEST, Stale
 from ..vectors import ROW_BYTES, Nearest, VectorColumn
 from ..view import VECTOR_BYTES_PER_UNIT, View
@@ -328,7 +328,7 @@ class ScopeView(View):
         self, space_number: int, vectors: Sequence[Vector], *, limit: int
     ) -> list[Nearest]:
         dimensions = await self.source.spaces.dimensions_of(space_number)
-        checked = [checked_vector(vector, dimensions) for vector in vectors]
+        checked = checked_vectors(vectors, dimensions)
         if not (checked and self.index.ids and bounded(limit)):
             return [Nearest() for _ in checked]
         trusted = self.trusted is not None

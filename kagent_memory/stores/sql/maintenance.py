@@ -86,14 +86,14 @@ async def _reseal(session: Transaction, header: bytes) -> int:
         # With a plain salt the content hashes are plain, too; the sealed salt keys them.
         plain = await session.rows("content_hashes") if salt == stored else ()
         await session.send("replace_salt", salt=codec.sealed_salt(salt))
-        hashes = codec.hashes([bytes(row["content_hash"]) for row in plain])
-        values = [
-            {"id": row["id"], "content_hash": hash} for row, hash in zip(plain, hashes, strict=True)
-        ]
+        values = (
+            {"id": row["id"], "content_hash": codec.hash(bytes(row["content_hash"]))}
+            for row in plain
+        )
         await session.run_many("replace_hash", values)
     for stale, write, resealed in TABLES:
         rows = await session.rows(stale, header=header, limit=ROWS_AT_ONCE)
-        await session.run_many(write, [resealed(codec, row) for row in rows])
+        await session.run_many(write, (resealed(codec, row) for row in rows))
         count += len(rows)
     if count:  # a search packs a new index
         await session.send("erase_scope_index")

@@ -128,9 +128,7 @@ class SqlMemoryStore(Part, MemoryStore):
     async def restore(
         self, scope: Scope, memories: Sequence[Whole], *, dry_run: bool = False, now: datetime
     ) -> Sequence[Restored]:
-        # only what is written needs index terms, which a change of the text gets
-        kind = "confirm" if dry_run else "add"
-        changes = [Change(kind=kind, memory=whole.memory) for whole in memories]
+        changes = [Change(kind="add", memory=whole.memory) for whole in memories]
         vectors = [
             {
                 "id": whole.memory.id,
@@ -142,7 +140,7 @@ class SqlMemoryStore(Part, MemoryStore):
         ]
         script = partial(
             write_queries.restore,
-            batch=await _prepared(Batch(changes=changes), None),
+            batch=await _prepared(Batch(changes=changes), None, written=not dry_run),
             memories=memories,
             vectors=vectors,
             dry_run=dry_run,
@@ -282,8 +280,9 @@ class SqlMemoryStore(Part, MemoryStore):
         for delivery in sorted(deliveries, key=lambda each: each.scope.id):
             ids = sorted(known(id for counts in delivery.counts.values() for id in counts))
             counts = {use: [delivery.counts.get(use, {}).get(id, 0) for id in ids] for use in USES}
-            now, scope_id = delivery.at, delivery.scope.id
-            await session.send("count_usage", scope_id=scope_id, ids=ids, now=now, **counts)
+            await session.send(
+                "count_usage", scope_id=delivery.scope.id, ids=ids, now=delivery.at, **counts
+            )
 
     @override
     async def prune(self, *, now: datetime, popular_after: int, dry_run: bool = False) -> Pruned:
@@ -320,8 +319,9 @@ class SqlMemoryStore(Part, MemoryStore):
     async def _revoke_tokens(self, session: Transaction, tenant: str) -> tuple[int, Sequence[Row]]:
         """Revoke a tenant's tokens; return their number, and some of its remaining scopes."""
         tokens = await session.rows("drop_tokens", tenant=tenant)
-        values = {"tenant": tenant, "limit": maintenance.SCOPES_AT_ONCE}
-        return len(tokens), await session.rows("tenant_scopes", **values)
+        return len(tokens), await session.rows(
+            "tenant_scopes", tenant=tenant, limit=maintenance.SCOPES_AT_ONCE
+        )
 
     @override
     @reading
@@ -346,11 +346,10 @@ class SqlMemoryStore(Part, MemoryStore):
     @override
     @reading
     async def about(self, session: Transaction) -> Mapping[str, str]:
-        about = {row["part"]: row["text"] for row in await session.rows("about") if row["text"]}
-        if "cluster" in about:
-            rows = await session.rows("about_cluster")
-            about |= {row["part"]: row["text"] for row in rows if row["text"]}
-        return about
+        rows = await session.rows("about")
+        if any(row["part"] == "cluster" for row in rows):
+            rows = [*rows, *await session.rows("about_cluster")]
+        return {row["part"]: row["text"] for row in rows if row["text"]}
 
     @override
     @reading
@@ -375,7 +374,7 @@ def _statement(query: MemoryQuery) -> str:
     return "list_short_term" if is_short_term else f"list_{query.order}"
 
 
-async def _prepared(batch: Batch, dimensions: int | None) -> Batch:
+async def _prepared(batch: Batch, dimensions: int | None, *, written: bool = True) -> Batch:
     chars = sum(len(change.memory.content) for change in batch.changes)
     size = chars + len(batch.vectors) + len(batch.taken)
-    return await run_in_thread(size, planning.prepared, batch, dimensions)
+    return await run_in_thread(size, planning.prepared, batch, dimensions, written=written)

@@ -34,9 +34,13 @@ async def put(session: Transaction, jobs: Sequence[Job]) -> None:
     """
     for job in map(checked_job, jobs):
         scoped = session.of(job.scope)
-        key = {"kind": job.kind, "key": job.key}
-        events = {"session_id": job.session_id, "event_ids": sorted(event_ids_in(job.payload))}
-        queued, ingested = await scoped.several([("queued_job", key), ("taken_events", events)])
+        event_ids = sorted(event_ids_in(job.payload))
+        queued, ingested = await scoped.several(
+            [
+                ("queued_job", {"kind": job.kind, "key": job.key}),
+                ("taken_events", {"session_id": job.session_id, "event_ids": event_ids}),
+            ]
+        )
         payload = without_events(job.payload, {row["event_id"] for row in ingested})
         for earlier in map(scoped.codec.job, queued):
             job, payload = replace(job, id=earlier.id), united(earlier.payload, payload)

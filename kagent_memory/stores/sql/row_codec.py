@@ -143,7 +143,7 @@ class RowCodec:
         """
         values = MEMORIES.values(memory) | {
             "metadata": dict(memory.metadata),
-            "content_hash": self.hashes([texts.identity(memory)])[0],
+            "content_hash": self.hash(texts.identity(memory)),
             "slot": slot_of(memory),
             "postings": texts.postings(memory) if has_new_text else None,
             "touched": touched,
@@ -201,11 +201,10 @@ class RowCodec:
     def _digest(self, kind: str, data: bytes) -> bytes:
         return blake2b(data, key=self.key, digest_size=16, person=kind.encode()).digest()
 
-    def hashes(self, hashes: Sequence[bytes]) -> list[bytes]:
-        """Return content hashes as stored in the scope's rows."""
-        if self.ring is None or not self._is_salt_sealed:
-            return [*hashes]
-        return [self._digest("content", hash) for hash in hashes]
+    def hash(self, hash: bytes) -> bytes:
+        """Return a content hash as stored in the scope's rows."""
+        is_keyed = self.ring is not None and self._is_salt_sealed
+        return self._digest("content", hash) if is_keyed else hash
 
     def slots(self, slots: Iterable[str]) -> list[str]:
         """Return slots as rows may store them, plain or as digests."""

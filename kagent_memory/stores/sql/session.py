@@ -52,7 +52,7 @@ class Session(Protocol):
         """
         ...
 
-    async def send(self, *queries: Query) -> None:
+    async def send(self, queries: Iterable[Query]) -> None:
         """Run named statements as fast as the driver can.
 
         Errors may be raised as late as the next answer or the end of the transaction.
@@ -135,14 +135,12 @@ class Transaction:
         values = {name: None if value in ((), {}) else value for name, value in conditions.items()}
         values["state"] = _STATES.get(state, state)
         compared = {name: values[name] for name in FILTERED}
-        digests: Values = {}
         if any(value is not None for value in compared.values()):
             # without keys too: a sealed scope is refused rather than shown empty
             await self.read_salt()
-            digests = self.codec.digests(compared)
+        digests = self.codec.digests(compared)
         values |= {f"sealed_{name}": digests.get(name) for name in FILTERED}
-        values |= {"superseded": bool(filter.superseded), "sources": sources}
-        return {**values, "now": now}
+        return {**values, "superseded": bool(filter.superseded), "sources": sources, "now": now}
 
     async def touch(self, step: int) -> None:
         """Lock the scope, creating its row if needed, and move its version by `step`."""
@@ -159,8 +157,9 @@ class Transaction:
 
     async def several(self, queries: Iterable[Query]) -> Sequence[Sequence[Row]]:
         """Return the rows of several named queries, in as few round trips as possible."""
-        scoped = [(query, {**self._own, **values}) for query, values in queries]
-        return await self.session.execute(*scoped)
+        return await self.session.execute(
+            *((query, {**self._own, **values}) for query, values in queries)
+        )
 
     async def send(self, query: str, /, **values: Any) -> None:
         """Run the named statement without waiting for its answer if the driver can."""
@@ -172,7 +171,7 @@ class Transaction:
         `values` are added to every set.
         """
         common = {**self._own, **values}
-        await self.session.send(*((query, {**common, **values}) for values in sets))
+        await self.session.send((query, {**common, **values}) for values in sets)
 
 
 Script: TypeAlias = Callable[[Session], Coroutine[Any, Any, T]]

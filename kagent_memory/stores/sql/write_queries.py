@@ -34,15 +34,15 @@ async def apply(session: Transaction, batch: Batch, *, now: datetime) -> Applied
         raise Conflict(
             f"The scope is no longer at version {batch.expected_version}; read it again and retry."
         )
-    read = await _read(session, batch, _stones_against(batch, salt))
+    stored, stones, read = await _read(session, batch, _stones_against(batch, salt))
     if read["taken_pairs"]:
         raise Conflict(
             "An event of this batch was already ingested; read which ones and retry without them."
         )
     plan = Plan(
         batch,
-        {row["id"]: session.codec.memory(row) for row in read["stored_memories"]},
-        stones={(row["kind"], row["key"]) for row in read["tombstoned"]},
+        stored,
+        stones=stones,
         salt=salt,
         positions={row["session_id"]: row["position"] for row in read["next_positions"]},
         now=now,
@@ -51,8 +51,7 @@ async def apply(session: Transaction, batch: Batch, *, now: datetime) -> Applied
     embedders = await _put_vectors(session, batch.space_number, plan, read["written_spaces"])
     # last: the database processes the vectors meanwhile
     await _write(session, plan, batch.texts, version)
-    follow_on = (embed_job(session.scope, now, name) for name in embedders)
-    await put(session, [*batch.jobs, *follow_on])
+    await put(session, [*batch.jobs, *(embed_job(session.scope, now, name) for name in embedders)])
     return plan.ids
 
 
@@ -69,11 +68,12 @@ def _stones_against(batch: Batch, salt: bytes) -> set[Stone]:
 
 async def _read(
     session: Transaction, batch: Batch, stones: Set[Stone]
-) -> Mapping[str, Sequence[Row]]:
-    """Return query → rows that a batch depends on, running only the queries that it needs; of these
-    tombstones those that exist.
+) -> tuple[dict[str, Memory], Set[Stone], Mapping[str, Sequence[Row]]]:
+    """Read what a batch depends on, running only the queries that it needs. The caller holds the
+    scope's lock.
 
-    The caller holds the scope's lock.
+    Returns:
+        The stored memories by id; of these tombstones those that exist; and query → rows.
     """
     memories = [change.memory for change in batch.changes]
     new = [change.memory for change in batch.changes if change.kind == "add"]
@@ -82,7 +82,7 @@ async def _read(
     matched = {batch.texts.identity(memory) for memory in memories if memory.state in MATCHED}
     queries = {
         "stored_memories": {"ids": known(named - added)},
-        "met_memories": {"ids": known(added), "hashes": session.codec.hashes([*matched])},
+        "met_memories": {"ids": known(added), "hashes": [*map(session.codec.hash, matched)]},
         "next_positions": {"session_ids": [*({memory.session_id for memory in new} - {None})]},
         "taken_pairs": parallel_lists(batch.taken, "session_ids", "event_ids"),
         "tombstoned": parallel_lists(stones, "kinds", "keys"),
@@ -91,11 +91,11 @@ async def _read(
     needed = {query: values for query, values in queries.items() if any(values.values())}
     answers = await session.several(needed.items())
     read = {**dict.fromkeys(queries, ()), **dict(zip(needed, answers, strict=True))}
-    stored = read["stored_memories"]
-    met = {row["id"] for row in read["met_memories"]} - {row["id"] for row in stored}
-    if met:
-        read["stored_memories"] = [*stored, *await session.rows("stored_memories", ids=[*met])]
-    return read
+    stored = {row["id"]: session.codec.memory(row) for row in read["stored_memories"]}
+    if met := {row["id"] for row in read["met_memories"]} - stored.keys():
+        more = await session.memories("stored_memories", ids=[*met])
+        stored |= {memory.id: memory for memory in more}
+    return stored, {(row["kind"], row["key"]) for row in read["tombstoned"]}, read
 
 
 def parallel_lists(pairs: Iterable[tuple[str | None, str]], *names: str) -> dict[str, Any]:
@@ -140,14 +140,13 @@ async def _put_vectors(
 
 async def _write(session: Transaction, plan: Plan, texts: Texts, version: int) -> None:
     fresh = {*plan.fresh}
-    changed = [memory for memory in plan.standing.values() if memory.id not in fresh]
-    changed.sort(key=lambda memory: memory.state == "active")
-    rows = [
+    changed = (memory for memory in plan.standing.values() if memory.id not in fresh)
+    rows = (
         session.codec.memory_values(
             memory, texts, touched=version, has_new_text=memory.id in plan.reworded
         )
-        for memory in changed
-    ]
+        for memory in sorted(changed, key=lambda memory: memory.state == "active")
+    )
     await session.run_many("replace_memory", rows)
     added = [plan.standing[id] for id in plan.fresh]
     await _insert(session, added, plan.revisions, texts, version)
@@ -162,7 +161,7 @@ async def _insert(
 ) -> None:
     """Insert new memories and revisions."""
     codec = session.codec
-    rows = [codec.memory_values(memory, texts, touched=version) for memory in memories]
+    rows = (codec.memory_values(memory, texts, touched=version) for memory in memories)
     await session.run_many("insert_memory", rows)
     await session.run_many("insert_revision", map(codec.revision_values, revisions))
 
@@ -190,9 +189,9 @@ async def restore(
     await _insert(session, restored.values(), revisions, batch.texts, row["version"])
     used = (memory for memory in restored.values() if memory.usage != Usage())
     await session.run_many(
-        "restore_usage", [{"id": memory.id, **asdict(memory.usage)} for memory in used]
+        "restore_usage", ({"id": memory.id, **asdict(memory.usage)} for memory in used)
     )
-    await session.run_many("put_vector", [row for row in vectors if row["id"] in restored])
+    await session.run_many("put_vector", (row for row in vectors if row["id"] in restored))
     return outcomes
 
 
@@ -200,13 +199,10 @@ async def _outcomes(
     session: Transaction, batch: Batch, memories: Sequence[Whole], salt: bytes
 ) -> Sequence[Restored]:
     stones = [tombstones_of(whole, salt) for whole in memories]
-    read = await _read(session, batch, set[Stone]().union(*stones))
-    blocked = {(row["kind"], row["key"]) for row in read["tombstoned"]}
-    matches = [session.codec.memory(row) for row in read["stored_memories"]]
-    present = {memory.id for memory in matches}
-    identity = batch.texts.identity
+    stored, blocked, _ = await _read(session, batch, set[Stone]().union(*stones))
+    present, identity = {*stored}, batch.texts.identity
     # not short-term memories of one session
-    equal = {identity(memory) for memory in matches if memory.state == "active"}
+    equal = {identity(memory) for memory in stored.values() if memory.state == "active"}
     outcomes: list[Restored] = []
     for whole, keys in zip(memories, stones, strict=True):
         memory = whole.memory

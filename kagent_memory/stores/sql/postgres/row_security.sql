@@ -1,12 +1,15 @@
 -- Row level security, if switched on: which rows a role may see, and the role of a transaction.
 
--- name: act_for_scope
--- Until the end of the transaction, act as a role that sees the rows of one scope.
-SELECT set_config('kagent.scope', %(scope)s, true), set_config('role', 'kagent_memory_app', true)
-
--- name: act_for_all
--- Until the end of the transaction, act as a role that sees the rows of all scopes.
-SELECT set_config('role', 'kagent_memory_maintenance', true)
+-- name: act_for
+-- Until the end of the transaction, act as a role that sees the rows of one scope; without one, of
+-- all scopes.
+SELECT
+    set_config('kagent.scope', coalesce(%(scope)s::text, ''), true),
+    set_config(
+        'role',
+        CASE WHEN %(scope)s::text IS NULL THEN 'kagent_memory_maintenance' ELSE 'kagent_memory_app' END,
+        true
+    )
 
 -- name: guarded
 -- True if nothing is left to do: the user may act as both roles, and these see only the rows of

@@ -106,7 +106,9 @@ UPDATE scope SET vectors_set = vectors_set + 1 WHERE scope_id = %(scope_id)s
 
 -- name: put_vector
 INSERT INTO memory_vector_{space} (scope_id, id, embedding)
-VALUES (%(scope_id)s, %(id)s, %(embedding)s)
+SELECT s.scope_id, given.id, given.embedding
+FROM scope AS s, unnest(%(id)s::uuid[], %(embedding)b::halfvec[]) AS given (id, embedding)
+WHERE s.scope_id = %(scope_id)s
 ON CONFLICT (scope_id, id) DO UPDATE SET embedding = excluded.embedding
 
 -- name: count_usage
