@@ -14,7 +14,7 @@ Item = TypeVar("Item")
 
 SHORT = 1_000  # characters; to parse and mask them takes about a millisecond
 LONG = 65_536
-PORTION = 32  # items
+PORTION = 128  # items
 _few_threads = ThreadPoolExecutor(2, thread_name_prefix="kagent-memory-work")
 _long_thread = ThreadPoolExecutor(1, thread_name_prefix="kagent-memory-long-work")
 

@@ -28,7 +28,7 @@ ADVICE = (
 PROBE = "kagent_memory: the quick brown fox remembers."
 MIN_HALVED_TOKENS = 64
 """A refused text with fewer estimated tokens is not split: no embedder has so low a limit."""
-ROW_WEIGHT = 30  # the size of a vector, in characters that take as long to read
+ROW_WEIGHT = 10  # the size of a vector, in characters that take as long to read
 TINY = 1e-30  # stands in for the length of a zero vector
 WORD_BREAK_CHARS = 100  # the longest way from the middle of a text to where it is split
 

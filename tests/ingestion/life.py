@@ -16,8 +16,6 @@ from typing import Any
 from kagent_memory.ingestion import worker
 from kagent_memory.memories import Memories
 from kagent_memory.records import Message, Scope
-from kagent_memory.stores.libsql.connection import LibSQLSession
-from kagent_memory.stores.postgres.connection import PostgresSession
 from kagent_memory.stores.sql.session import Transaction
 from kagent_memory.testing import HashEmbedder, ScriptedLlm
 
@@ -94,12 +92,11 @@ def _arm(point: str, *, llm: Any, embedder: Any, store: Any, queue: Any) -> None
     for target, name in verbs:
         if name == where:
             object.__setattr__(target, name, _killing(getattr(target, name), when))
-    for kind, name, is_it in (
-        (LibSQLSession, "execute", lambda _, *queries: where in dict(queries)),
-        (PostgresSession, "execute", lambda _, *queries: where in dict(queries)),
-        (Transaction, "run_many", lambda _, query, *__: query == where),
+    for name, is_it in (
+        ("several", lambda _, queries: where in dict(queries)),
+        ("run_many", lambda _, query, *__: query == where),
     ):
-        setattr(kind, name, _killing(getattr(kind, name), when, is_it))
+        setattr(Transaction, name, _killing(getattr(Transaction, name), when, is_it))
 
 
 def _killing(

@@ -49,7 +49,7 @@ def test_a_file_asks_nothing_that_sqlite_3_35_does_not_know():
         *queries("libsql").values(),
         *(step.script for step in migrations("libsql")),
     ]
-    assert [match[0] for script in scripts if (match := NEWER_THAN_3_35.search(script))] == []
+    assert [*filter(NEWER_THAN_3_35.search, scripts)] == []
 
 
 def plan(connection, name: str) -> list[str]:
@@ -92,11 +92,12 @@ SCOPED = (
 def test_hot_libsql_statements_use_an_index_by_scope(connection, name):
     """Hot libSQL statements reach every table by an index that starts with the scope."""
     connection.rows(statement("libsql", "make_vectors", 1)[0])
-    steps = [step for step in plan(connection, name) if step.startswith(("SEARCH", "SCAN"))]
     steps = [
         step
-        for step in steps
-        if "VIRTUAL TABLE" not in step and step.split()[1] not in ("dead", "passing")
+        for step in plan(connection, name)
+        if step.startswith(("SEARCH", "SCAN"))
+        and "VIRTUAL TABLE" not in step
+        and step.split()[1] not in ("dead", "passing")
     ]
     # subqueries, and the few rows of "embedder", which belong to no scope
     aside = {f"SCAN {alias}" for alias in "ceitw"}
@@ -112,6 +113,6 @@ def test_scopes_are_listed_in_the_order_of_an_index(connection, name):
     """Scopes are listed in the order of an index, which a page enters at its start."""
     steps = plan(connection, name)
     index = r"(SEARCH|SCAN) \w+ USING COVERING INDEX scope_(order|long)"
-    [first] = [step for step in steps if re.match(index, step)][:1]
+    first = next(step for step in steps if re.match(index, step))
     assert first.startswith("SEARCH") or name == "long_scopes", steps
     assert not any("TEMP B-TREE" in step for step in steps), steps

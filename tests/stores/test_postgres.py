@@ -20,7 +20,7 @@ from kagent_memory.stores import open_store
 from kagent_memory.stores.planning import prepared
 from kagent_memory.stores.postgres.connection import PostgresSession, Target, Traits
 from kagent_memory.stores.sql import queries, statement
-from kagent_memory.stores.values import Batch, Erasure
+from kagent_memory.stores.values import USES, Batch, Erasure
 from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import NOW, a_memory, adding
 
@@ -80,7 +80,7 @@ async def test_memories_are_read_by_their_keys_under_a_generic_plan(postgres_uri
 async def test_large_memories_are_sent_a_few_at_a_time(postgres_uri):
     """A batch of large memories takes little more memory to write than one of them."""
     memories = [a_memory(f"{number}{'x' * 2**20}") for number in range(20)]
-    batch = prepared(Batch(changes=adding(*memories, explicit=True)), None)
+    batch = prepared(Batch(changes=adding(*memories)), None)
     async with await open_store(postgres_uri) as store:
         tracemalloc.start()
         await store.apply(SCOPE, batch, now=NOW)
@@ -163,10 +163,8 @@ async def test_counting_and_dropping_do_not_stop_forgetting(postgres_uri):
         await store.memories.spaces.add("dropped", 8, None)
         ids = [memory.id for memory in memories]
         await counting.execute("SET search_path = kagent_memory, public")
-        each: dict[str, Any] = dict.fromkeys(
-            ("retrieved", "delivered", "successes", "failures"), [1] * 3
-        )
-        counted = {"scope_id": SCOPE.id.hex(), "ids": ids, "now": NOW, **each}
+        counts: dict[str, Any] = dict.fromkeys(USES, [1] * 3)
+        counted = {"scope_id": SCOPE.id.hex(), "ids": ids, "now": NOW, **counts}
         await counting.execute(statement("postgres", "count_usage")[0], counted)
         await counting.execute("UPDATE embedder SET state = 'dropped'")
         await counting.execute("DROP TABLE memory_vector_1")

@@ -340,7 +340,7 @@ class SqlMemoryStore(Part, MemoryStore):
         values = {**parts, **start, "limit": limit + 1}  # `after` itself may be among them
         # long names are outside the index; one statement for both is slow on a cluster
         queries = ("_".join(["scopes", *fixed]), "long_scopes")
-        short, long = await session.several((query, values) for query in queries)
+        short, long = await session.several([(query, values) for query in queries])
         return in_order(map(to_scope, (*short, *long)), **which)
 
     @override
