@@ -163,6 +163,44 @@ class KeepingContract(ContractPart):
             with pytest.raises(InvalidInput):
                 await list_scopes(**query)
 
+    async def test_a_scope_is_listed_while_it_holds_something(self, home: ScopedStore) -> None:
+        """A scope is listed from its first memory or job to its last, however that one ends."""
+
+        async def is_listed() -> bool:
+            pages = [
+                list(await home.store.scopes(tenant=home.scope.tenant, user=user))
+                for user in (None, home.scope.user)
+            ]
+            assert pages[0] == pages[1]
+            return pages == [[home.scope]] * 2
+
+        await home.forget(everything=True, event_ids=["unheard"])
+        assert not await is_listed()
+        job = await home.enqueue()
+        assert await is_listed()
+        await home.store.queue.drop(job.id)
+        assert not await is_listed()
+        await home.enqueue()
+        running = await home.claim()
+        assert await is_listed()
+        await home.apply(job=(running.id, running.fence), taken=[("s", "e")])
+        assert not await is_listed()
+        one, two = await home.write("one", "two")
+        await home.forget(one.id)
+        assert await is_listed()
+        await home.forget(two.id)
+        assert not await is_listed()
+        assert await home.add(a_memory("one")) == (None,)
+        assert not await is_listed()
+        await home.write("three", ttl_days=1)
+        assert await is_listed()
+        await home.store.memories.prune(now=home.now + 2 * DAY, popular_after=10)
+        assert not await is_listed()
+        [last] = await home.write("last")
+        await home.enqueue()
+        await home.forget(last.id)
+        assert await is_listed()
+
 
 class ConcurrencyContract(ContractPart):
     """Concurrent callers lose, duplicate and deadlock nothing."""

@@ -24,7 +24,7 @@ SCOPES = [Scope("acme", str(number), "a").id.hex() for number in range(100)]
 EVERYWHERE = {
     "claimable", "expired_scopes", "tenant_scopes", "long_scopes",
     *(name for name in queries("postgres") if name.startswith("scopes")),
-    "pending_jobs", "retry_job", "drop_job",
+    "pending_jobs", "retry_jobs", "idle_jobs",
     "lacking_vectors", "chains",
     "next_scopes",
 }  # fmt: skip

@@ -89,6 +89,7 @@ async def erase(session: Transaction, ids: Sequence[str]) -> None:
             "mark_erased",
         ):
             await session.send(statement, ids=batch)
+    await session.send("mark_empty")
 
 
 async def erase_some(
@@ -101,9 +102,8 @@ async def erase_some(
     is_empty = len(erased_ids) < limit
     if is_empty:
         await erase_vectors(session, "erase_scope_vectors")
-        for part in ("stats", "revisions", "jobs", "events", "tombstones", "index"):
-            await session.send(f"erase_scope_{part}")
-        await session.send("erase_scope")
+        for part in ("_stats", "_revisions", "_jobs", "_events", "_tombstones", "_index", ""):
+            await session.send(f"erase_scope{part}")
     if who is not None and erased_ids:
         await add_receipt(session, "forget_tenant", erased_ids, who=who, now=now)
     return ForgottenTenant(scopes=int(is_empty), memories=len(erased_ids), done=False)

@@ -331,9 +331,12 @@ class ScopeView(View):
         checked = checked_vectors(vectors, dimensions)
         if not (checked and self.index.ids and bounded(limit)):
             return [Nearest() for _ in checked]
-        trusted = self.trusted is not None
         column = await self.indexes.vectors(
-            self.cached, space_number, dimensions, self.reads, trusted=trusted
+            self.cached,
+            space_number,
+            dimensions,
+            self.reads,
+            trusted=self.trusted is not None,
         )
         if column is None:
             return await self.reads.nearest(

@@ -77,9 +77,8 @@ async def _reseal(session: Transaction, header: bytes) -> int:
     Rows are read and written as usual: the codec opens them with the key that sealed them, and
     seals them with the current one.
     """
-    await session.touch(0)
+    [row] = await session.rows("lock_scope")
     codec = session.codec
-    [row] = await session.rows("scope_row")
     salt, stored = codec.salt(row), bytes(row["salt"])
     count = int(not stored.startswith(header))
     if count:

@@ -6,24 +6,22 @@ from collections import deque
 from collections.abc import Sequence, Set
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any
 
 from cachetools import TTLCache
 from typing_extensions import Unpack
 
 from ...errors import ConfigurationError, NotFound
 from ...records import Scope
-from ..codec import bounded, event_ids_in, is_id, united, without_events
+from ..codec import bounded, event_ids_in, known, united, without_events
 from ..decisions import named
 from ..values import Job, JobKind, JobState, PendingJobs, ScopeQuery, checked_job
-from .row_codec import to_scope
+from .row_codec import Row, to_scope
 from .session import Database, Part, Transaction, reading, writing
 
 CANDIDATES = 100
 SERVED = 100
 DUE_SECONDS = 1.0
-Candidate: TypeAlias = tuple[Any, str, int]
-"""The id of a job's scope, as the dialect returns it, and the job's id and fence."""
 
 
 async def put(session: Transaction, jobs: Sequence[Job]) -> None:
@@ -90,7 +88,7 @@ class JobQueue(Part):
         self._served = deque[Any](maxlen=SERVED)
         # recently claimable jobs: finding them reads the whole queue, on every node of a
         # distributed database; the claim itself decides
-        self._due = TTLCache[tuple[tuple[str, str], ...], list[Candidate]](1, DUE_SECONDS)
+        self._due = TTLCache[tuple[tuple[str, str], ...], list[Row]](1, DUE_SECONDS)
 
     async def enqueue(self, jobs: Sequence[Job]) -> None:
         """Queue jobs durably, without the messages of events that were ingested or forgotten. See
@@ -143,9 +141,11 @@ class JobQueue(Part):
             if not due:
                 return None
             candidate = due.pop(0)
-            scope_id = candidate[0]
+            scope_id = candidate["scope_id"]
             try:
-                job = await self._take(candidate, owner=owner, now=now, lease_seconds=lease_seconds)
+                job = await self._take(
+                    **candidate, owner=owner, now=now, lease_seconds=lease_seconds
+                )
             except ConfigurationError as error:
                 # its key is missing: it stays queued and must not block others
                 job, unreadable = None, error
@@ -153,27 +153,26 @@ class JobQueue(Part):
             if job:
                 self._served.append(scope_id)
                 # a scope runs one job at a time
-                due[:] = [other for other in due if other[0] != scope_id]
+                due[:] = [other for other in due if other["scope_id"] != scope_id]
                 return job
 
     @reading
     async def _claimable(
         self, session: Transaction, *, now: datetime, exclude: Sequence[tuple[str, str]]
-    ) -> list[Candidate]:
-        """Return the claimable jobs: scopes served never or longest ago first, then the
-        oldest job.
+    ) -> list[Row]:
+        """Return the ids and fences of the claimable jobs: scopes served never or longest ago
+        first, then the oldest job.
         """
         models = ["\x1f".join(pair) for pair in exclude]
-        rows = await session.rows(
-            "claimable", now=now, models=models, served=[*self._served], limit=CANDIDATES
-        )
-        return [(row["scope_id"], row["id"], row["fence"]) for row in rows]
+        return [
+            *await session.rows(
+                "claimable", now=now, models=models, served=[*self._served], limit=CANDIDATES
+            )
+        ]
 
     @writing
-    async def _take(self, session: Transaction, candidate: Candidate, **lease: Any) -> Job | None:
+    async def _take(self, session: Transaction, **values: Any) -> Job | None:
         """Lease a job and return it, or None if another worker was first."""
-        scope_id, id, fence = candidate
-        values = {"scope_id": scope_id, "id": id, "fence": fence, **lease}
         scopes, jobs = await session.several([("lock_scope", values), ("take_job", values)])
         for scope, job in zip(scopes, jobs, strict=False):
             return session.of(to_scope(scope)).codec.job(job)
@@ -236,13 +235,11 @@ class JobQueue(Part):
         Raises:
             InvalidInput: tenant, user or app cannot be part of a scope.
         """
-        if id is not None and not is_id(id):
-            return []
         return await session.jobs(
             "jobs",
             scope_id=scope and scope.id,
             state=state,
-            id=id,
+            ids=None if id is None else known([id]),
             payloads=payloads,
             limit=bounded(which.get("limit", 100)),
             **named(which),
@@ -272,7 +269,7 @@ class JobQueue(Part):
         Raises:
             NotFound: there is no such dead letter.
         """
-        if not is_id(job_id) or not await session.rows("retry_job", id=job_id, now=now):
+        if not await session.rows("retry_jobs", ids=known([job_id]), now=now):
             raise NotFound(f"There is no dead letter {job_id!r}.")
 
     @writing
@@ -282,8 +279,12 @@ class JobQueue(Part):
         Raises:
             NotFound: there is no such idle job.
         """
-        if not is_id(job_id) or not await session.rows("drop_job", id=job_id):
-            raise NotFound(f"There is no idle job {job_id!r}.")
+        for row in await session.rows("idle_jobs", ids=known([job_id])):
+            await session.rows("lock_scope", **row)
+            if await session.rows("drop_job", **row):
+                await session.send("mark_empty", **row)
+                return
+        raise NotFound(f"There is no idle job {job_id!r}.")
 
     @writing
     async def lease(self, session: Transaction, name: str, owner: str, *, seconds: float) -> bool:

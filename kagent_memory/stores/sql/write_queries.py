@@ -52,6 +52,8 @@ async def apply(session: Transaction, batch: Batch, *, now: datetime) -> Applied
     # last: the database processes the vectors meanwhile
     await _write(session, plan, batch.texts, version)
     await put(session, [*batch.jobs, *(embed_job(session.scope, now, name) for name in embedders)])
+    if not plan.standing:
+        await session.send("mark_empty")
     return plan.ids
 
 
@@ -192,6 +194,7 @@ async def restore(
         "restore_usage", ({"id": memory.id, **asdict(memory.usage)} for memory in used)
     )
     await session.run_many("put_vector", (row for row in vectors if row["id"] in restored))
+    await session.send("mark_empty")
     return outcomes
 
 

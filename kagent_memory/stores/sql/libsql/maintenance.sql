@@ -51,13 +51,13 @@ ORDER BY s.tenant, s.app, s.user_id
 -- fragment: listed
 SELECT s.tenant, s.user_id, s.app
 FROM scope AS s
-WHERE (
-        EXISTS (SELECT 1 FROM memory AS m WHERE m.scope_id = s.scope_id)
-        OR EXISTS (SELECT 1 FROM ingest_job AS j WHERE j.scope_id = s.scope_id)
-    )
+WHERE NOT s.is_empty
 
 -- fragment: short
 length(s.tenant) + length(s.app) + length(s.user_id) <= 600
+
+-- fragment: long
+length(s.tenant) + length(s.app) + length(s.user_id) > 600
 
 -- name: scopes
 -- Each of these queries starts its index at a lower bound of the names that are not given.
@@ -96,10 +96,12 @@ ORDER BY s.user_id
 LIMIT :limit
 
 -- name: scopes_tenant_user
+-- Long names, too.
 {listed} AND {short}
-    AND s.tenant = :tenant
-    AND s.user_id = :user
-    AND s.app >= :from_app
+    AND s.tenant = :tenant AND s.user_id = :user AND s.app >= :from_app
+UNION ALL
+{listed} AND {long}
+    AND s.tenant = :tenant AND s.user_id = :user AND s.app >= :from_app
 ORDER BY s.app
 LIMIT :limit
 
@@ -120,7 +122,7 @@ LIMIT :limit
 
 -- name: long_scopes
 -- Scopes whose names are too long for the indexes of the other queries.
-{listed} AND length(s.tenant) + length(s.app) + length(s.user_id) > 600
+{listed} AND {long}
     AND (:tenant IS NULL OR s.tenant = :tenant)
     AND (:app IS NULL OR s.app = :app)
     AND (:user IS NULL OR s.user_id = :user)

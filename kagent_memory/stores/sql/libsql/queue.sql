@@ -81,7 +81,7 @@ RETURNING *
 -- name: lock_scope
 -- Like touch_scope without a step, for an existing scope.
 UPDATE scope SET version = version WHERE scope_id = :scope_id
-RETURNING tenant, user_id, app
+RETURNING tenant, user_id, app, salt
 
 -- name: renew_job
 UPDATE ingest_job SET lease_until = strftime(
@@ -111,18 +111,23 @@ WHERE (:scope_id IS NULL OR j.scope_id = :scope_id)
     AND (:user IS NULL OR s.user_id = :user)
     AND (:app IS NULL OR s.app = :app)
     AND (:state IS NULL OR j.state = :state)
-    AND (:id IS NULL OR j.id = :id)
+    AND (:ids IS NULL OR j.id IN (SELECT value FROM json_each(:ids)))
 ORDER BY j.created_at, j.id
 LIMIT :limit
 
--- name: retry_job
+-- name: retry_jobs
 UPDATE ingest_job SET
     state = 'queued', attempts = 0, failures = 0, run_after = :now, error = ''
-WHERE id = :id AND state = 'dead'
+WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'dead'
 RETURNING id
 
+-- name: idle_jobs
+SELECT scope_id, id FROM ingest_job
+WHERE id IN (SELECT value FROM json_each(:ids)) AND state <> 'running'
+
 -- name: drop_job
-DELETE FROM ingest_job WHERE id = :id AND state <> 'running'
+DELETE FROM ingest_job
+WHERE scope_id = :scope_id AND id = :id AND state <> 'running'
 RETURNING id
 
 -- name: waiting_job

@@ -2,8 +2,16 @@
 -- Every writer of a scope's memories begins with this. Step 0 keeps the version.
 INSERT INTO scope (scope_id, tenant, user_id, app, version, salt)
 VALUES (:scope_id, :tenant, :user, :app, :step, :salt)
-ON CONFLICT (scope_id) DO UPDATE SET version = scope.version + excluded.version
+ON CONFLICT (scope_id) DO UPDATE SET
+    version = scope.version + excluded.version, is_empty = false
 RETURNING version, salt
+
+-- name: mark_empty
+-- Ends every write that may leave neither memories nor jobs. touch_scope takes the mark back.
+UPDATE scope SET is_empty = true
+WHERE scope_id = :scope_id
+    AND NOT EXISTS (SELECT 1 FROM memory AS m WHERE m.scope_id = :scope_id)
+    AND NOT EXISTS (SELECT 1 FROM ingest_job AS j WHERE j.scope_id = :scope_id)
 
 -- name: hold_index
 -- No row if something was erased since the index was read. The file's lock is held.

@@ -248,14 +248,14 @@ DELETE FROM memory_vector_{space} WHERE scope_id = %(scope_id)s AND id = ANY(%(i
 -- names, the other long ones.
 SELECT * FROM (
     SELECT tenant, user_id, app FROM scope
-    WHERE tenant = %(tenant)s AND length(tenant) + length(app) + length(user_id) <= 600
+    WHERE tenant = %(tenant)s AND NOT is_long
     ORDER BY app, user_id
     LIMIT %(limit)s
 ) AS short
 UNION ALL
 SELECT * FROM (
     SELECT tenant, user_id, app FROM scope
-    WHERE tenant = %(tenant)s AND length(tenant) + length(app) + length(user_id) > 600
+    WHERE tenant = %(tenant)s AND is_long
     ORDER BY app, user_id
     LIMIT %(limit)s
 ) AS long

@@ -62,20 +62,13 @@ WHERE s.scope_id = ANY(%(scope_ids)s::uuid[]) AND EXISTS (
 ORDER BY s.tenant, s.app, s.user_id
 
 -- fragment: listed
--- The condition on "version" keeps the planner from hashing the scopes of all memories per page.
 SELECT s.tenant, s.user_id, s.app
 FROM scope AS s
-WHERE (
-        EXISTS (SELECT 1 FROM memory AS m WHERE m.scope_id = s.scope_id AND s.version >= 0)
-        OR EXISTS (SELECT 1 FROM ingest_job AS j WHERE j.scope_id = s.scope_id AND s.version >= 0)
-    )
-
--- fragment: short
-length(s.tenant) + length(s.app) + length(s.user_id) <= 600
+WHERE NOT s.is_empty
 
 -- name: scopes
 -- Each of these queries starts its index at a lower bound of the names that are not given.
-{listed} AND {short}
+{listed} AND NOT s.is_long
     AND (s.tenant, s.app, s.user_id) >= (
         %(from_tenant)s::text, %(from_app)s::text, %(from_user)s::text
     )
@@ -83,28 +76,28 @@ ORDER BY s.tenant, s.app, s.user_id
 LIMIT %(limit)s
 
 -- name: scopes_tenant
-{listed} AND {short}
+{listed} AND NOT s.is_long
     AND s.tenant = %(tenant)s::text
     AND (s.app, s.user_id) >= (%(from_app)s::text, %(from_user)s::text)
 ORDER BY s.app, s.user_id
 LIMIT %(limit)s
 
 -- name: scopes_app
-{listed} AND {short}
+{listed} AND NOT s.is_long
     AND s.app = %(app)s::text
     AND (s.tenant, s.user_id) >= (%(from_tenant)s::text, %(from_user)s::text)
 ORDER BY s.tenant, s.user_id
 LIMIT %(limit)s
 
 -- name: scopes_user
-{listed} AND {short}
+{listed} AND NOT s.is_long
     AND s.user_id = %(user)s::text
     AND (s.tenant, s.app) >= (%(from_tenant)s::text, %(from_app)s::text)
 ORDER BY s.tenant, s.app
 LIMIT %(limit)s
 
 -- name: scopes_tenant_app
-{listed} AND {short}
+{listed} AND NOT s.is_long
     AND s.tenant = %(tenant)s::text
     AND s.app = %(app)s::text
     AND s.user_id >= %(from_user)s::text
@@ -112,7 +105,10 @@ ORDER BY s.user_id
 LIMIT %(limit)s
 
 -- name: scopes_tenant_user
-{listed} AND {short}
+-- These are few, so one statement reads long names, too, by both indexes: a second one costs as
+-- much again on a cluster.
+{listed}
+    AND (NOT s.is_long OR s.is_long)
     AND s.tenant = %(tenant)s::text
     AND s.user_id = %(user)s::text
     AND s.app >= %(from_app)s::text
@@ -120,7 +116,7 @@ ORDER BY s.app
 LIMIT %(limit)s
 
 -- name: scopes_app_user
-{listed} AND {short}
+{listed} AND NOT s.is_long
     AND s.app = %(app)s::text
     AND s.user_id = %(user)s::text
     AND s.tenant >= %(from_tenant)s::text
@@ -128,7 +124,7 @@ ORDER BY s.tenant
 LIMIT %(limit)s
 
 -- name: scopes_tenant_app_user
-{listed} AND {short}
+{listed} AND NOT s.is_long
     AND s.tenant = %(tenant)s::text
     AND s.app = %(app)s::text
     AND s.user_id = %(user)s::text
@@ -136,7 +132,7 @@ LIMIT %(limit)s
 
 -- name: long_scopes
 -- Scopes whose names are too long for the indexes of the other queries.
-{listed} AND length(s.tenant) + length(s.app) + length(s.user_id) > 600
+{listed} AND s.is_long
     AND (%(tenant)s::text IS NULL OR s.tenant = %(tenant)s::text)
     AND (%(app)s::text IS NULL OR s.app = %(app)s::text)
     AND (%(user)s::text IS NULL OR s.user_id = %(user)s::text)

@@ -82,7 +82,7 @@ RETURNING j.*
 -- name: lock_scope
 -- Like touch_scope without a step, for an existing scope.
 UPDATE scope SET version = version WHERE scope_id = %(scope_id)s
-RETURNING tenant, user_id, app
+RETURNING tenant, user_id, app, salt
 
 -- name: renew_job
 UPDATE ingest_job SET
@@ -112,18 +112,23 @@ WHERE (%(scope_id)s::uuid IS NULL OR j.scope_id = %(scope_id)s::uuid)
     AND (%(user)s::text IS NULL OR s.user_id = %(user)s::text)
     AND (%(app)s::text IS NULL OR s.app = %(app)s::text)
     AND (%(state)s::text IS NULL OR j.state = %(state)s::text)
-    AND (%(id)s::uuid IS NULL OR j.id = %(id)s::uuid)
+    AND (%(ids)s::uuid[] IS NULL OR j.id = ANY(%(ids)s::uuid[]))
 ORDER BY j.created_at, j.id
 LIMIT %(limit)s
 
--- name: retry_job
+-- name: retry_jobs
 UPDATE ingest_job SET
     state = 'queued', attempts = 0, failures = 0, run_after = %(now)s, error = ''
-WHERE id = %(id)s::uuid AND state = 'dead'
+WHERE id = ANY(%(ids)s::uuid[]) AND state = 'dead'
 RETURNING id
 
+-- name: idle_jobs
+SELECT scope_id, id FROM ingest_job
+WHERE id = ANY(%(ids)s::uuid[]) AND state <> 'running'
+
 -- name: drop_job
-DELETE FROM ingest_job WHERE id = %(id)s::uuid AND state <> 'running'
+DELETE FROM ingest_job
+WHERE scope_id = %(scope_id)s AND id = %(id)s::uuid AND state <> 'running'
 RETURNING id
 
 -- name: waiting_job

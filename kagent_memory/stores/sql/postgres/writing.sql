@@ -3,8 +3,16 @@
 -- the version.
 INSERT INTO scope (scope_id, tenant, user_id, app, version, salt)
 VALUES (%(scope_id)s, %(tenant)s, %(user)s, %(app)s, %(step)s, %(salt)s)
-ON CONFLICT (scope_id) DO UPDATE SET version = scope.version + excluded.version
+ON CONFLICT (scope_id) DO UPDATE SET
+    version = scope.version + excluded.version, is_empty = false
 RETURNING version, salt
+
+-- name: mark_empty
+-- Ends every write that may leave neither memories nor jobs. touch_scope takes the mark back.
+UPDATE scope SET is_empty = true
+WHERE scope_id = %(scope_id)s
+    AND NOT EXISTS (SELECT 1 FROM memory AS m WHERE m.scope_id = %(scope_id)s)
+    AND NOT EXISTS (SELECT 1 FROM ingest_job AS j WHERE j.scope_id = %(scope_id)s)
 
 -- name: hold_index
 -- Locks the scope, unless something was erased since the index was read.
