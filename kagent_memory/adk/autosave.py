@@ -86,7 +86,7 @@ class Progress:
     armed_id: str = ""
     compacted_until: float = 0.0
 
-    def advance(self, policy: AutoSave, invocation_id: str, events: Sequence[Event]) -> bool:
+    def advance(self, policy: AutoSave, invocation_id: str, events: list[Event]) -> bool:
         """Count the turns and calls of an invocation; return True if the session reached a
         threshold of the policy.
         """
@@ -101,7 +101,7 @@ class Progress:
         self.seen_id = events[-1].id if events else ""
         thresholds = {"turns": policy.every_turns, "calls": policy.every_tool_calls}
         return any(
-            threshold is not None and self.counts[name] // threshold > previous[name] // threshold
+            threshold and self.counts[name] // threshold > previous[name] // threshold
             for name, threshold in thresholds.items()
         )
 
@@ -118,12 +118,12 @@ def _count(events: Sequence[Event]) -> Counter[str]:
     return Counter(turns=len(turns), calls=len(calls))
 
 
-def _since(event_id: str, events: Sequence[Event]) -> list[Event]:
+def _since(event_id: str, events: list[Event]) -> list[Event]:
     """Return the events after the one with this id, from the end; all if there is none."""
     return [*takewhile(lambda event: event.id != event_id, reversed(events))][::-1]
 
 
-def events_after(event_id: str, events: Sequence[Event]) -> Sequence[Event]:
+def events_after(event_id: str, events: list[Event]) -> list[Event]:
     """Return the events after the one with this id; all events if one of them rewinds or compacts
     earlier ones.
     """
@@ -137,8 +137,11 @@ def compacted_events(events: Sequence[Event]) -> tuple[list[Event], float]:
     """Return ADK's compactions with the events that they cover, and the end of the last one in
     epoch seconds; 0.0 without one.
     """
-    compactions = [event.actions.compaction for event in live_events(events)]
-    ranges = [(item.start_timestamp, item.end_timestamp) for item in compactions if item]
+    ranges = [
+        (compaction.start_timestamp, compaction.end_timestamp)
+        for event in live_events(events)
+        if (compaction := event.actions.compaction)
+    ]
     covered = [
         event
         for event in events
@@ -186,7 +189,7 @@ async def _save(context: InvocationContext, service: KagentMemoryService, policy
     if due or minutes is not None:
         new = events_after(progress.saved_id if due else progress.armed_id, events)
         await service.remember(
-            session.model_copy(update={"events": list(new)}),
+            session.model_copy(update={"events": new}),
             llm=model_of(context.agent),
             save=due,
             end_after_minutes=minutes,

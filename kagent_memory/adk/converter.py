@@ -6,8 +6,7 @@ import json
 import logging
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, cast
@@ -41,7 +40,6 @@ CONFIRMATION = "adk_request_confirmation"  # ADK's request to a person, and the 
 UNSPOKEN_TOOLS = frozenset(
     {"adk_request_credential", CONFIRMATION, "transfer_to_agent", "exit_loop"}
 )
-MAX_RECALLED = 200  # texts, the last ones
 # in the URIs of ADK's recordings of speech, whose words are in the transcription
 LIVE_STREAM = "/_adk_live/"
 _SECONDS = re.compile(r"^\s*(\d{1,15}(?:\.\d+)?)\s*s\s*$")
@@ -54,19 +52,17 @@ MAX_NAME_CHARS, MAX_URI_CHARS = 200, 2_000
 # -- events ---------------------------------------------------------------------------------------
 
 
-def messages(events: Sequence[Event], prefetched: Iterable[str] = ()) -> list[Message]:
+def messages(events: Sequence[Event], ingested: Set[str] = frozenset()) -> list[Message]:
     """Convert events to messages, in order, after an empty message for each rewound event, which
     withdraws that event from the queue.
 
     Thoughts, partial events, calls, code and credentials are left out. Of files only names and URIs
-    are kept. The answers of memory tools become `recalled` instead of text. The last message
-    carries everything that memory has put into the conversation so far, because an echo may come
-    turns after its source. A compaction is as trusted as what it covers: if that includes a tool's
-    output, it is the tool's.
+    are kept. The answers of memory tools become `recalled` instead of text. A compaction is as
+    trusted as what it covers: if that includes a tool's output, it is the tool's.
 
     Args:
         events: events of one session, oldest first. Unreadable ones are skipped with a warning.
-        prefetched: texts that prefetch put before the model; they leave no event.
+        ingested: the ids of events to leave out.
     """
     live = live_events(events)
     live_ids = {id(event) for event in live}
@@ -74,6 +70,8 @@ def messages(events: Sequence[Event], prefetched: Iterable[str] = ()) -> list[Me
     spoken: list[Message] = []
     withdrawals: list[Message] = []
     for event in events:
+        if event.id in ingested:
+            continue
         try:
             checked_key(event.id, "An event id")
             if id(event) in live_ids:
@@ -82,26 +80,19 @@ def messages(events: Sequence[Event], prefetched: Iterable[str] = ()) -> list[Me
                 withdrawals.append(Message(text="", event_id=event.id))
         except Exception as error:  # any object may be in a tool's answer; keep the other turns
             log.warning("Skipped an unreadable event: %.80r (%s)", event.id, type(error).__name__)
-    recalled = [*prefetched, *(text for message in spoken for text in message.recalled)]
-    if spoken and recalled:
-        spoken[-1] = replace(spoken[-1], recalled=tuple(dict.fromkeys(recalled))[-MAX_RECALLED:])
     return withdrawals + spoken
 
 
 def live_events(events: Sequence[Event]) -> list[Event]:
     """Return the events that are neither partial nor rewound."""
-    starts: dict[str, int] = {}
-    for index, event in enumerate(events):
-        starts.setdefault(event.invocation_id, index)
+    starts = {event.invocation_id: index for index, event in reversed([*enumerate(events)])}
     live: list[Event] = []
     index = len(events) - 1
     while index >= 0:
         event = events[index]
-        target = event.actions.rewind_before_invocation_id
-        if target:
-            index = min(starts.get(target, index), index) - 1
-            continue
-        if not event.partial:
+        if target := event.actions.rewind_before_invocation_id:
+            index = min(starts.get(target, index), index)
+        elif not event.partial:
             live.append(event)
         index -= 1
     return live[::-1]
@@ -110,7 +101,7 @@ def live_events(events: Sequence[Event]) -> list[Event]:
 def _has_output(event: Event) -> bool:
     """Return True if an event holds the answer of a tool that is not memory's."""
     return event.author != "user" and any(
-        (answer.name or "") not in MEMORY_TOOLS | UNSPOKEN_TOOLS
+        answer.name not in MEMORY_TOOLS | UNSPOKEN_TOOLS
         for answer in event.get_function_responses()
     )
 
@@ -153,19 +144,15 @@ def _convert(event: Event, outputs: Sequence[float]) -> list[Message]:
     texts += [
         voice.text for voice in voices if voice and voice.text and voice.finished is not False
     ]
-    spoken, recalled = without_fenced("\n".join(texts))
+    text, recalled = without_fenced("\n".join(texts))
     role = "user" if event.author == "user" and not event.isolation_scope else "agent"
-    messages = [new_message(text=spoken, role=role, author=event.author or "", recalled=recalled)]
+    spoken = [new_message(text=text, role=role, author=event.author or "", recalled=recalled)]
     for answer in event.get_function_responses():
         name = answer.name or ""
         text, recalled = _answer_texts(name, answer)
-        role = "user" if event.author == "user" else "tool"
-        messages.append(
-            new_message(
-                text=text, role="tool" if recalled else role, author=name, recalled=recalled
-            )
-        )
-    return [message for message in messages if message.text or message.recalled]
+        role = "user" if event.author == "user" and not recalled else "tool"
+        spoken.append(new_message(text=text, role=role, author=name, recalled=recalled))
+    return [message for message in spoken if message.text or message.recalled]
 
 
 def _answer_texts(name: str, answer: types.FunctionResponse) -> tuple[str, tuple[str, ...]]:

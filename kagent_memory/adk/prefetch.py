@@ -68,10 +68,8 @@ class Prefetch:
             if not service or not turn or mode_of(context.get_invocation_context()) == "off":
                 return
             block = await self._block(context, service)
-            texts = (
-                part.text or "" for content in request.contents for part in content.parts or []
-            )
-            if block and not any(text.startswith(OPENING) for text in texts):
+            parts = (part for content in request.contents for part in content.parts or [])
+            if block and not any((part.text or "").startswith(OPENING) for part in parts):
                 insert_before(request.contents, block, turn)
         except Exception as error:
             report("prefetch_memory", error)
@@ -141,10 +139,12 @@ def insert_before(contents: list[types.Content], block: str, turn: types.Content
 
     If ADK rewrote the turn, it is the last user content that is not a tool's answer.
     """
-    indexes = [index for index, content in enumerate(contents) if content == turn]
-    indexes = indexes or [index for index, content in enumerate(contents) if _is_spoken(content)]
-    index = indexes[-1] if indexes else len(contents)
-    contents.insert(index, types.Content(role="user", parts=[types.Part(text=block)]))
+    indexes = (
+        [index for index, content in enumerate(contents) if content == turn]
+        or [index for index, content in enumerate(contents) if _is_spoken(content)]
+        or [len(contents)]
+    )
+    contents.insert(indexes[-1], types.Content(role="user", parts=[types.Part(text=block)]))
 
 
 def _is_spoken(content: types.Content) -> bool:

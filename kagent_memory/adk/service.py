@@ -402,10 +402,17 @@ class KagentMemoryService(BaseMemoryService):
         """Queue events with fields for all resulting memories; see `Memories.remember`."""
 
         async def queue(memories: Memories) -> str | None:
-            weight = EVENT_WEIGHT * len(events)
-            spoken = await run_in_thread(weight, messages, events, state.recalled)
+            # an event that this process has not converted may hold recalled texts
+            known = state.converted.intersection(event.id for event in events)
+            ingested = frozenset[str]()
+            if known and hasattr(memories, "store"):  # a server alone knows its own
+                ingested = await memories.store.memories.taken(scope, session_id, [*known])
+            spoken = await run_in_thread(EVENT_WEIGHT * len(events), messages, events, ingested)
+            state.converted.update(message.event_id for message in spoken)
             state.add_recalled(text for message in spoken for text in message.recalled)
             spoken = [replace(message, fields=fields) for message in spoken]
+            if spoken:  # an echo may come turns after its source
+                spoken[-1] = replace(spoken[-1], recalled=state.recalled)
             return await memories.remember(scope, spoken, session_id, **options)
 
         return await self._thread.run(queue, finish=True)

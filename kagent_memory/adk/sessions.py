@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 
-from .converter import MAX_RECALLED
-
 if TYPE_CHECKING:
     from .autosave import AutoSave, Progress
     from .prefetch import Prefetch
 
 MemoryMode: TypeAlias = Literal["on", "read", "off"]
+MAX_RECALLED = 200  # texts, the last ones
 MEMORY_KEY = "memory"  # in a run's custom_metadata and in a session's state
 
 
@@ -49,16 +48,17 @@ def recordable(events: Sequence[Event], state: Mapping[str, Any] | None = None) 
             mode = _mode_in(event.actions.state_delta)
         if not event.actions.compaction and {mode, _mode_in(event.custom_metadata)} != {"on"}:
             hidden.add(event.invocation_id)
+    if not hidden:
+        return [*events]
     times = [event.timestamp for event in events if event.invocation_id in hidden]
-
-    def repeats_hidden(event: Event) -> bool:
-        compaction = event.actions.compaction
-        return bool(compaction) and any(
-            compaction.start_timestamp <= at <= compaction.end_timestamp for at in times
-        )
-
     return [
-        event for event in events if event.invocation_id not in hidden and not repeats_hidden(event)
+        event
+        for event in events
+        if event.invocation_id not in hidden
+        and not (
+            (compaction := event.actions.compaction)
+            and any(compaction.start_timestamp <= at <= compaction.end_timestamp for at in times)
+        )
     ]
 
 
@@ -72,12 +72,14 @@ class SessionState:
     """The state of one session in this process.
 
     Attributes:
+        converted: the ids of the events that became messages.
         recalled: the last texts that memory put before the model.
         progress: for each policy of auto-save, its progress through the session.
         prefetched: for each policy of prefetch, the last invocation that searched and the block
             that it put before the model.
     """
 
+    converted: set[str] = field(default_factory=set[str])
     recalled: tuple[str, ...] = ()
     progress: dict[AutoSave, Progress] = field(default_factory=dict["AutoSave", "Progress"])
     prefetched: dict[Prefetch, tuple[str, str]] = field(

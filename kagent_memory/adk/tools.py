@@ -283,13 +283,6 @@ _FORGET = {
         "user, who decides."
     ),
 }
-ErasedIds = Annotated[
-    Ids, Field(description=f"Ids of the memories to erase, {MAX_DECIDED} at most.")
-]
-Subject = Annotated[str, Field(description="What the memories to erase are about.")]
-Token = Annotated[
-    str, Field(description="Of the answer that listed these memories; only after the user agreed.")
-]
 
 
 class ForgetMemoryTool(_MemoryTool):
@@ -323,9 +316,16 @@ class ForgetMemoryTool(_MemoryTool):
         self,
         run: Run,
         *,
-        ids: ErasedIds = (),
-        query: Subject = "",
-        token: Token = "",
+        ids: Annotated[
+            Ids, Field(description=f"Ids of the memories to erase, {MAX_DECIDED} at most.")
+        ] = (),
+        query: Annotated[str, Field(description="What the memories to erase are about.")] = "",
+        token: Annotated[
+            str,
+            Field(
+                description="Of the answer that listed these memories; only after the user agreed."
+            ),
+        ] = "",
     ) -> dict[str, Any]:
         if ids:
             return await forgotten(
@@ -357,13 +357,6 @@ def _with_token(run: Run, entries: Sequence[Entry]) -> dict[str, Any]:
     return with_token(entries, (session.app_name, session.user_id, session.id), NOT_YET)
 
 
-QuarantinedIds = Annotated[
-    Ids,
-    Field(description=f"Ids from this tool's list, {MAX_DECIDED} at most; none: list what waits."),
-]
-Decision = Annotated[
-    Literal["confirm", "reject"], Field(description="Default: confirm. reject erases.")
-]
 _QUESTIONS = {
     "confirm": "Let these memories out of quarantine, so that agents find them?",
     "reject": "Erase these memories, which wait in quarantine, for good?",
@@ -397,8 +390,16 @@ class ConfirmMemoryTool(_MemoryTool):
         self,
         run: Run,
         *,
-        ids: QuarantinedIds = (),
-        decision: Decision = "confirm",
+        ids: Annotated[
+            Ids,
+            Field(
+                description=f"Ids from this tool's list, {MAX_DECIDED} at most; none: list what "
+                "waits."
+            ),
+        ] = (),
+        decision: Annotated[
+            Literal["confirm", "reject"], Field(description="Default: confirm. reject erases.")
+        ] = "confirm",
     ) -> dict[str, Any]:
         memories, scope = run.memories, run.scope
         if not ids:  # list the newest, as many as fit an answer

@@ -171,18 +171,6 @@ def test_other_mcp_answers_are_tool_output(content: Any):
     assert message.recalled == ()
 
 
-def test_the_last_message_carries_what_was_recalled():
-    """The last message carries all that memory put into the conversation."""
-    loaded = event(
-        answer("load_memory", {"memories": [{"text": "Ada likes tea"}]}), author="assistant"
-    )
-    transcript = messages(
-        [event("hi"), loaded, event("later", invocation="i2")], prefetched=["Ada has a parrot"]
-    )
-    assert transcript[0].recalled == ()
-    assert transcript[-1].recalled == ("Ada has a parrot", "Ada likes tea")
-
-
 def test_a_fenced_block_is_recalled_not_text():
     """A fenced block that reached a session is recalled text, not news."""
     (message,) = messages([event(f"{OPENING}\n- Ada likes tea\n{CLOSING}\nWhat do I like?")])

@@ -93,6 +93,29 @@ async def test_events_take_fields_from_metadata(
         )
 
 
+async def test_only_what_is_not_ingested_is_converted(uri: str, monkeypatch: pytest.MonkeyPatch):
+    """A session added again converts only new events, and all once its tenant was forgotten."""
+    converted: list[str] = []
+
+    def noted(text: str) -> tuple[str, tuple[str, ...]]:
+        converted.append(text)
+        return text, ()
+
+    monkeypatch.setattr("kagent_memory.adk.converter.without_fenced", noted)
+    session, later = session_of("I am Ada", "I live in Oslo"), session_of("I fly at night")
+    async with KagentMemoryService(uri, llm=False, tenant="acme") as service:
+        for texts in (["I am Ada", "I live in Oslo"], ["I fly at night"], []):
+            await service.add_session_to_memory(session)
+            assert await service.drain() is True
+            assert converted == texts
+            converted.clear()
+            session.events[2:] = later.events
+        await service.memories.forget_tenant("acme")
+        await service.add_session_to_memory(session)
+        assert await service.drain() is True
+        assert len(await search(service, "Ada Oslo fly")) == 3
+
+
 # -- what cannot be stored --
 
 
