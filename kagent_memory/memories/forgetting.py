@@ -232,8 +232,7 @@ class Forgetting(Opened):
         wrong, heads = dict[str, Sequence[str]](), dict[str, str]()
         for id in await receipts.chains() if tenant is None else [chain_id(tenant)]:
             chain = await receipts.chain(id)
-            last = None
-            texts: list[str] = []
+            last, texts = None, list[str]()
             while True:
                 if page := await receipts.read(
                     id, after=last.number if last else 0, limit=MAX_AT_ONCE

@@ -28,12 +28,13 @@ from .verbs import verb
 logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 5.0
-FIRST_PAUSE_SECONDS = 0.03
-MAX_PAUSE_SECONDS = 0.25
+PAUSE_SECONDS = 0.05  # between two looks at the queue
 
 
 class Maintenance(Transfer):
     """The verbs of `Memories` for operating a store."""
+
+    _look_at = 0.0  # when a drain may look at the queue again
 
     def start(self) -> None:
         """Start the background work: the worker, the prune, and the embedding of memories that were
@@ -160,17 +161,18 @@ class Maintenance(Transfer):
         end = time.monotonic() + timeout
         if filling := self._background.get("backfill"):
             await asyncio.wait([filling], timeout=timeout)  # until it has queued all its work
-        pause = FIRST_PAUSE_SECONDS
         while True:
-            with suppress(StoreError):  # an unavailable store may still hold jobs
-                if not (await self.store.queue.pending(now=self.clock())).count:
-                    break
-            self.worker.wake()
-            if (remaining := end - time.monotonic()) <= 0:
+            if (now := time.monotonic()) >= self._look_at:
+                self._look_at = now + PAUSE_SECONDS  # one look serves all who wait
+                with suppress(StoreError):  # an unavailable store may still hold jobs
+                    if not (await self.store.queue.pending(now=self.clock())).count:
+                        self._look_at = now
+                        break
+                self.worker.wake()
+            if now >= end:
                 await self._log_unfinished()
                 return False
-            await asyncio.sleep(min(pause, remaining))
-            pause = min(1.5 * pause, MAX_PAUSE_SECONDS)  # many callers may wait for one long job
+            await asyncio.sleep(PAUSE_SECONDS)
         is_counted = await self.deliveries.flush_within(max(0.01, end - time.monotonic()))
         return is_counted and await self._log_unfinished()
 

@@ -379,8 +379,7 @@ class Writing(Opened):
         """
         with self.operation("update_memory", scope):
             now = self.clock()
-            memory = await self.stored(scope, id, quarantined=True)
-            active = revised(promoted(memory, now), now=now)
+            active = revised(promoted(await self.stored(scope, id, quarantined=True), now), now=now)
             change = Change(kind="confirm", memory=active, who=who, why="confirmed", explicit=True)
             await self.embed_and_apply(scope, [change], now=now)
         return active

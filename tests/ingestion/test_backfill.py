@@ -51,10 +51,6 @@ async def test_a_store_with_all_vectors_asks_no_embedder(store_uri):
         await memories.add(ADA, ["Ada drinks oolong."])
     calls = len(embedder.documents)
     async with opened(store_uri, embedding=embedder, worker=True) as memories:
-        [task] = [
-            task for task in asyncio.all_tasks() if task.get_name() == "kagent-memory-backfill"
-        ] or [None]
-        if task is not None:
-            await task
+        await memories.drain()
         assert list(await memories.jobs()) == []
     assert len(embedder.documents) == calls
