@@ -81,8 +81,11 @@ def fitting(read: Callable[[Mapping[str, Any]], Read], value: Fact | Message, wh
     """
     values = {field.name: getattr(value, field.name) for field in fields_of(value)}
     for name, field in values.items():
-        if isinstance(field, Sequence) and not isinstance(field, (str, bytes, bytearray)):
-            values[name] = tuple(cast("Sequence[object]", field))
+        match field:
+            case [*items]:  # no text
+                values[name] = (*items,)
+            case _:
+                pass
     try:
         return read(values)
     except ValidationError as error:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -139,6 +139,7 @@ def from_base64(text: object) -> bytes:
     return base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
 
 
+@lru_cache  # the rows of a batch share their times
 def to_iso(at: datetime) -> str:
     """Return a time in UTC as text that sorts like it: 2026-01-31T09:30:00.000000Z."""
     return at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"

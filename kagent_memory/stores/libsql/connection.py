@@ -267,22 +267,22 @@ def encoded(value: Any) -> Any:
     Raises:
         InvalidInput: a text is invalid, or JSON cannot represent a mapping or list.
     """
-    match value:  # common types first, since a row has forty values
+    match value:  # common values first, since a row has forty
+        case None:
+            return value
         case str():
             return checked_text(value, "The value")
-        case bool():
-            return int(value)
-        case None | int() | float() | bytes():
-            return value
         case datetime():
             return to_iso(value)
+        case []:
+            return "[]"
         case np.ndarray():
             return np.asarray(value, np.float16).tobytes()
         case [*elements]:
-            items = [
-                element.hex() if isinstance(element, bytes) else element for element in elements
-            ]
-            return json_text(items, "The value")
+            return json_text(
+                [element.hex() if isinstance(element, bytes) else element for element in elements],
+                "The value",
+            )
         case {**items}:
             return json_text(items, "The value")
         case _:

@@ -179,7 +179,7 @@ def _encoded(value: Value) -> dict[str, Any]:
         case bytes():
             return {"type": "blob", "base64": base64.b64encode(value).decode()}
         case int():
-            return {"type": "integer", "value": str(value)}
+            return {"type": "integer", "value": str(int(value))}  # True is 1
         case _:
             return {"type": "text" if isinstance(value, str) else "float", "value": value}
 

@@ -189,10 +189,12 @@ async def restore(
     restored = {whole.memory.id: whole.memory for whole in added}
     revisions = (revision for whole in added for revision in whole.revisions)
     await _insert(session, restored.values(), revisions, batch.texts, row["version"])
-    used = (memory for memory in restored.values() if memory.usage != Usage())
-    await session.run_many(
-        "restore_usage", ({"id": memory.id, **asdict(memory.usage)} for memory in used)
+    used = (
+        {"id": memory.id, **asdict(memory.usage)}
+        for memory in restored.values()
+        if memory.usage != Usage()
     )
+    await session.run_many("restore_usage", used)
     await session.run_many("put_vector", (row for row in vectors if row["id"] in restored))
     await session.send("mark_empty")
     return outcomes
