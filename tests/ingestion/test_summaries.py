@@ -242,10 +242,9 @@ ACKNOWLEDGEMENTS = [
     "Sounds good.",
     "Sure thing! 👍",
     "了解です。",
-    "Понятно.",
 ]
 TELLING = ["Room 12.", "Ask Grace.", "Flight cancelled.", "Why not?", "All is well now."]
-TELLING += ["Kubernetes.", "Graz, probably.", "Yes, Kafka.", "Erdnüsse.", "北京。", "Yesterday."]
+TELLING += ["Kubernetes.", "Graz, probably.", "Yes, Kafka.", "北京。"]
 
 
 @pytest.mark.parametrize("a_message", [*ACKNOWLEDGEMENTS, *TELLING])
