@@ -31,6 +31,8 @@ from psycopg.rows import dict_row
 from psycopg.sql import Composed
 from psycopg.types import TypeInfo
 from psycopg.types.datetime import TimestamptzBinaryLoader
+from psycopg.types.json import set_json_loads
+from pydantic_core import from_json
 from typing_extensions import override
 
 from ...checks import json_text
@@ -147,6 +149,7 @@ async def set_up(
     traits = Traits(target=target, lent=lent, **row)
     if not lent:
         register_types(connection, traits)
+        set_json_loads(from_json, connection)
         connection.prepared_max = MAX_PREPARED
         if traits.pooled:
             connection.prepare_threshold = None
