@@ -63,8 +63,5 @@ def time_of(ticks: int) -> datetime | None:
 
 def best(values: Floats | Rows, limit: int) -> Rows:
     """Return the positions of the highest values, highest first; of equal ones, later first."""
-    places = np.arange(len(values))
-    if 0 < limit < len(values):
-        over = len(values) - limit
-        places = places[values >= np.partition(values, over)[over]]
-    return places[values[places].argsort(kind="stable")[::-1]][:limit]
+    # a partition first would cost more: mostly few values are distinct, or they are in order
+    return values.argsort(kind="stable")[::-1][:limit]

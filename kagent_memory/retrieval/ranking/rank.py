@@ -176,7 +176,7 @@ def _signs(search: Search, table: Table, settings: RankSettings) -> dict[str, Nu
     by_session = table.bm25(in_session, np.full(len(nearest), table.average_length))
     own_match = match(table.bm25(table.counts, table.lengths), table.dense)
     session = match(by_session[table.sessions], nearest[table.sessions])
-    asks = np.append(words_around * table.asks, 0.0)  # the last one is for no turn
+    asks = np.concatenate([words_around * table.asks, [0.0]])  # the last one is for no turn
     signs: dict[str, Numbers] = {
         "match": (settings.match + long * (settings.window + settings.session)) * own_match,
         "window": (1 - long) * settings.window * match(words_around, dense),
@@ -248,7 +248,7 @@ def relevance(search: Search, table: Table, *, named: bool) -> Numbers:
         usual = min(0.99, max(0.0, float(median)))
     nearness = search.trust * np.fmax(0.0, table.cosines - usual) / (1 - usual)
     countable = [len(term) > 2 or not term.isdecimal() for term in table.text.matches.terms]
-    words = holds[:, countable].sum(axis=1)
+    words = holds @ np.array(countable, np.float64)
     by_words = (
         _BIAS
         + _SHARE * share
