@@ -196,7 +196,7 @@ class ScopeIndex:
         counts = np.bincount(holders.terms, minlength=len(terms))
         pairs = zip(terms, counts.tolist(), strict=True)
         frequencies = {term: count for term, count in pairs if count}
-        documents = int(visible.sum())
+        documents = int(np.count_nonzero(visible))
         length = int(self.columns["length"][visible].sum())
         return TextMatches(
             documents=documents,
