@@ -262,7 +262,7 @@ async def audit(call: Call) -> Answer:
     option(
         "--shards",
         "with --distribute: how many parts (default: citus.shard_count if the server sets it, "
-        "else 8)",
+        "else two a node, but at least 4)",
         type=click.IntRange(1, 64_000),
     ),
     flag(

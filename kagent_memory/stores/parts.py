@@ -226,7 +226,8 @@ class Adapter:
         Args:
             uri: the URI of the database.
             schema: the schema of the tables.
-            shards: the number of parts of each table; 0: the database's own setting, or 8.
+            shards: the number of parts of each table; 0: the database's own setting, or
+                two a node, but at least 4.
             dry_run: True to change nothing.
 
         Raises:

@@ -90,7 +90,7 @@ if CITUS:
         count = (
             f"SELECT count(*) FROM pg_dist_shard WHERE logicalrelid = '{schema}.memory'::regclass"
         )
-        assert execute(citus_uri, count) == [(8,)]
+        assert execute(citus_uri, count) == [(4,)]
         assert not await PostgresStore.distribute(citus_uri, schema=schema, dry_run=True)
 
     @pytest.mark.parametrize("distributed", [False, True])

@@ -40,7 +40,7 @@ async def prepare(
         traits: its traits.
         row_security: True to switch row level security on.
         shards: the number of shards of each table with rows of scopes; 0: the server's setting, or
-            8; None: distribute new tables only beside others.
+            two a node, but at least 4; None: distribute new tables only beside others.
         dry_run: True to roll everything back.
 
     Returns:

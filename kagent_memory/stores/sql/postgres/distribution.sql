@@ -27,7 +27,8 @@ WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relkind
 -- name: distribute
 -- Distribute the remaining tables, if asked for or if others are distributed already, by the
 -- settings of `begin_migration`. A dry run only records them in "kagent.places". Statements that
--- cross scopes go to every shard, so there are few unless the operator sets another number.
+-- cross scopes go to every shard, so there are few unless the operator sets another number: two a
+-- node, so that as many nodes can be added.
 DO $$
 DECLARE
     shards constant integer := nullif(current_setting('kagent.shards'), '')::integer;
@@ -67,7 +68,10 @@ BEGIN
                     nullif(shards, 0), (
                         SELECT setting::integer FROM pg_settings
                         WHERE name = 'citus.shard_count' AND source <> 'default'
-                    ), 8
+                    ), (
+                        SELECT greatest(4, 2 * count(*))::integer FROM pg_dist_node
+                        WHERE shouldhaveshards AND noderole = 'primary'
+                    )
                 )
             );
         ELSIF one.place = 'by scope' THEN
