@@ -26,7 +26,7 @@ from ..settings import MemorySettings
 from ..stores import Store
 from ..stores.codec import event_ids_in, without_events
 from ..stores.planning import said, slot_of
-from ..stores.values import EARLIEST, SESSION_END, Batch, Job, MemoryQuery
+from ..stores.values import EARLIEST, SESSION_END, WITH_SHORT_TERM, Batch, Job, MemoryQuery
 from ..stores.view import MemoriesView, View
 from .answers import SESSION_SUMMARY, Decision, storable
 from .echoes import without_recalled
@@ -239,7 +239,9 @@ class JobHandlers:
             (await memories.view(scope, now=now), self.vectors)
         ]
         if short_term:
-            view = await MemoriesView.of(memories, scope, short_term, short_term=True, now=now)
+            view = await MemoriesView.of(
+                memories, scope, short_term, states=WITH_SHORT_TERM, now=now
+            )
             views.append((view, None))
         for view, vectors in views:
             similar = await neighbours(view, vectors, list(candidates.values()))

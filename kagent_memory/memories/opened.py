@@ -14,7 +14,7 @@ from ..concurrency import batched
 from ..errors import NotFound
 from ..ingestion import JobHandlers, Providers, Worker
 from ..ingestion.reembedding import backfill
-from ..records import SEARCHED, Change, Filter, Memory, Mode, Scope, Vector
+from ..records import Change, Filter, Memory, Mode, Scope, Vector
 from ..redaction.redactors import Redactors
 from ..retention.deliveries import Deliveries
 from ..retrieval.embedding_spaces import StoreEmbedder, with_vectors
@@ -23,7 +23,7 @@ from ..retrieval.retriever import Retriever
 from ..settings import MemorySettings
 from ..stores import Store
 from ..stores.spaces import EmbeddingSpace, external_name
-from ..stores.values import Batch, Whole
+from ..stores.values import WITH_SHORT_TERM, Batch, Whole
 from .verbs import Verb
 
 PART = 200  # memories read or written at once
@@ -100,9 +100,9 @@ class Opened:
         Raises:
             NotFound: no such memory, or it has expired.
         """
-        found = await self.store.memories.get(scope, [id], now=self.clock(), superseded=True)
-        memory = found.get(id)
-        states = {"quarantined"} if quarantined else {*SEARCHED, "short_term"}
+        memories = await self.store.memories.get(scope, [id], now=self.clock(), superseded=True)
+        memory = memories.get(id)
+        states = {"quarantined"} if quarantined else WITH_SHORT_TERM
         if memory is None or not (superseded or memory.state in states):
             where = "waits in the quarantine of" if quarantined else "in"
             raise NotFound(f"No memory {id} {where} this scope.")

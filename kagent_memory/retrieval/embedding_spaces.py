@@ -17,11 +17,11 @@ from .. import telemetry
 from ..concurrency import each_aside
 from ..errors import ConfigurationError, ModelError, UnusableAnswer
 from ..models.embedding import ADVICE, PROBE, CheckedEmbedder, Kind
-from ..records import SEARCHED, Memory, Scope, Vector
+from ..records import Memory, Scope, Vector
 from ..settings import MemorySettings
 from ..stores import Store
 from ..stores.spaces import EXTERNAL, EmbeddingSpace
-from ..stores.values import Batch, MemoryQuery, embed_job
+from ..stores.values import WITH_SHORT_TERM, Batch, MemoryQuery, embed_job
 
 logger = logging.getLogger(__name__)
 
@@ -145,8 +145,7 @@ class StoreEmbedder:
         found = {key: cached.get(key) for key in keys}
         missing = {key: text for key, text in zip(keys, texts, strict=True) if found[key] is None}
         cache_name = "documents" if kind == "document" else "queries"
-        hits = len(found) - len(missing)
-        telemetry.count("cache_lookups", hits, cache=cache_name, result="hit")
+        telemetry.count("cache_lookups", len(found) - len(missing), cache=cache_name, result="hit")
         telemetry.count("cache_lookups", len(missing), cache=cache_name, result="miss")
         rows = await self._request([*missing.values()], kind=kind) if missing else ()
         for key, row in zip(missing, rows, strict=True):
@@ -295,9 +294,7 @@ async def with_vectors(
         ConfigurationError: the store holds vectors of another model.
     """
     memories = {change.memory.id: change.memory for change in batch.changes}
-    searchable = [
-        memory for memory in memories.values() if memory.state in (*SEARCHED, "short_term")
-    ]
+    searchable = [memory for memory in memories.values() if memory.state in WITH_SHORT_TERM]
     if vectors is None or not searchable:
         return batch
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from ..concurrency import run_in_thread
@@ -103,8 +103,9 @@ class Retriever:
     async def _answer(self, search: Search, *, again: bool = False) -> Recall:
         store = self.store
         mode = self._mode(search)
-        has_short_term = self.settings.short_term_hours > 0
-        search.view = await open_views(store, search, again=again, has_short_term=has_short_term)
+        search.view = await open_views(
+            store, search, again=again, has_short_term=self.settings.short_term_hours > 0
+        )
         texts: dict[int, str] = {}
         if is_small(search.question.terms):  # stop words, which the index leaves out
             newest = await run_in_thread(search.size, search.view.newest, MAX_SCANNED)
@@ -120,9 +121,11 @@ class Retriever:
         # an empty scope has no vectors either: its search stays hybrid
         if not near.trimmed.rows.size and (search.degraded or hits):
             mode = "keyword"
-        degraded = tuple(filter(None, (*search.degraded, store.trouble)))
         return Recall(
-            hits=hits, mode=mode, left_out=search.view.records_of(left_out), degraded=degraded
+            hits=hits,
+            mode=mode,
+            left_out=search.view.records_of(left_out),
+            degraded=tuple(filter(None, (*search.degraded, store.trouble))),
         )
 
     def _mode(self, search: Search) -> Mode:
@@ -138,8 +141,7 @@ class Retriever:
         if not self.settings.gate or gate.searches(text):
             return None
         if isinstance(gate, WordGate) and gate.is_general(text) and search.scopes:
-            # the present will do: reading the whole past only to decide costs too much
-            views = await open_views(self.store, replace(search, as_of=None))
+            views = await open_views(self.store, search)
             terms = query_terms(text)
             matches = await run_in_thread(views.size, views.text, terms, limit=0)
             if is_known(terms, identifiers(text), matches.frequencies):
@@ -161,9 +163,9 @@ class Retriever:
         if self.embedder is None or not question.text.strip():
             return Near()
         scripts = (question.disguised, *UNRELATED) if question.disguised else ()
-        queries = (question.text, trimmed, *([added.text] if added else ()))
+        rewritten = [added.text] if added else ()
         # distinct texts: a letter without another in its script stays, so two may be equal
-        texts = [*dict.fromkeys((*queries, *scripts))]
+        texts = [*dict.fromkeys((question.text, trimmed, *rewritten, *scripts))]
         tenant = search.scopes[0].tenant
         embed = partial(self.embedder.embed, texts, kind="query", tenant=tenant)
         answer = await self._embedding.ask(search, embed)

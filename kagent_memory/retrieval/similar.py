@@ -32,7 +32,7 @@ async def neighbours(view: View, vectors: StoreEmbedder | None, memories: Sequen
 
     If the embedder is unavailable, only the text leg is searched. Kept turns are left out.
     """
-    facts = view.without_turns()
+    facts = view.without(view.index.columns["turn"])
     nearest: Mapping[str, Sequence[tuple[str, float]]] = {}
     if vectors is not None and memories:
         try:

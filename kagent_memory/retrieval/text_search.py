@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -30,7 +29,7 @@ def by_words(search: Search, texts: Mapping[int, str]) -> tuple[TextMatches, str
         holders = _holding(search.question.text, texts)
         if holders.rows.size:
             frequencies = dict.fromkeys(holders.terms, len(holders.rows))
-            matches = replace(matches, matches=holders, frequencies=frequencies)
+            matches = matches._replace(matches=holders, frequencies=frequencies)
     elif matches.documents:
         matches = _with_other_forms(search, matches)
     return matches, dense_text(search.question.text, matches)

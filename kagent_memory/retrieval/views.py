@@ -23,7 +23,7 @@ from ..stores.columns import Mask, Rows
 from ..stores.decisions import matches_filter
 from ..stores.index import JoinedIndex, ScopeIndex
 from ..stores.planning import valid_since
-from ..stores.values import MemoryQuery, TextMatches, Whole
+from ..stores.values import WITH_SHORT_TERM, MemoryQuery, TextMatches, Whole, every_state
 from ..stores.vectors import Nearest
 from ..stores.view import MemoriesView, View
 from .search import Search
@@ -52,9 +52,9 @@ class ManyViews:
 
     def __init__(self, views: Sequence[View]) -> None:
         self._views = views
-        self._starts = [0, *accumulate(len(view.index.ids) for view in self._views[:-1])]
+        self._starts = [0, *accumulate(len(view.index.ids) for view in views[:-1])]
         self._of_scope: dict[Scope, list[tuple[int, View]]] = {}
-        for start, view in zip(self._starts, self._views, strict=True):
+        for start, view in zip(self._starts, views, strict=True):
             self._of_scope.setdefault(view.scope, []).append((start, view))
 
     # computed on first use, in the thread of the search
@@ -176,7 +176,8 @@ class ManyViews:
 
         Only the first `MAX_EXCLUSIONS` of the text search count, if they pass the filter.
         """
-        search = partial(self.index.text, terms, MAX_EXCLUSIONS, ~self.seen)
+        rows = np.concatenate([view.hidden for view in self._views])
+        search = partial(self.index.text, terms, MAX_EXCLUSIONS, rows)
         matches = (await run_in_thread(self.size, search)).matches
         memories = await self.memories(matches.rows.tolist(), hidden=True)
         return {
@@ -219,18 +220,21 @@ async def open_views(
         has_short_term: True if sessions have short-term memories.
 
     Raises:
-        InvalidInput: the scopes hold too many memories for a search of the past.
+        InvalidInput: too many memories of a scope have changed since the past time.
     """
     source, scopes, session_id = store.reader, search.scopes, search.session_id
     filter, now = search.filter, search.now
     if search.as_of is not None:
-        return ManyViews(await past_views(source, search))
+        pairs = [await past_views(source, scope, search) for scope in scopes]
+        return ManyViews([view for pair in pairs for view in pair])
     short_term: list[View] = []
     for scope in scopes if session_id and has_short_term else ():
         of_session = Filter(session_id=session_id, superseded="short_term")
         query = MemoryQuery(filter=of_session, limit=MAX_SHORT_TERM, now=now)
         if memories := await source.select(scope, query):
-            view = MemoriesView.of(source, scope, memories, short_term=True, filter=filter, now=now)
+            view = MemoriesView.of(
+                source, scope, memories, states=WITH_SHORT_TERM, filter=filter, now=now
+            )
             short_term.append(await view)
     # only reading its memories checks a cached view, and of several views one may not be read
     cached = len(scopes) == 1 and not again and not short_term
@@ -238,66 +242,59 @@ async def open_views(
     return ManyViews([*await few_at_once(view_of, scopes), *short_term])
 
 
-async def past_views(source: MemoryStore, search: Search) -> list[View]:
-    """Return views of the scopes of a search as they were at its time, in which short-term memories
-    of its session count as active. Memories reworded since then are found by words alone.
-
-    Forgotten and pruned memories are gone for good, for the past too.
+async def past_views(source: MemoryStore, scope: Scope, search: Search) -> Sequence[View]:
+    """Return two views of a scope as it was at the time of a search: today's without what has
+    changed since, and one of what has, as it was. Memories reworded since are found by words alone,
+    forgotten and pruned ones not at all.
 
     Raises:
-        InvalidInput: the scopes hold too many memories for that.
+        InvalidInput: too many memories have changed since.
     """
-    views: list[View] = []
-    count = 0
-    now, session_id = search.now, search.session_id
-    for scope in search.scopes:
-        ids = await source.kept(scope, Filter())
-        if (count := count + len(ids)) > MAX_PAST:
-            raise InvalidInput(
-                f"A search of the past reads at most {MAX_PAST:,} memories, and these scopes keep "
-                "more; name fewer."
-            )
-        memories: list[Memory] = []
-        reworded: set[str] = set()
-        for batch in batched(ids, READ_AT_ONCE):
-            for whole in await source.whole(scope, batch):
-                memory = state_at(whole, now)
-                today = whole.memory
-                if memory is None or (
-                    memory.state == "short_term" and memory.session_id != (session_id or "")
-                ):
-                    continue
-                memories.append(memory)
-                if (memory.content, memory.author) != (today.content, today.author):
-                    reworded.add(memory.id)
-        view = MemoriesView.of(
-            source,
-            scope,
-            memories,
-            short_term=True,
-            reworded=reworded,
-            filter=search.filter,
-            now=now,
+    now, filter = search.now, search.filter
+    changed = await source.changed_since(scope, now)
+    former = [id for id, existed in changed.items() if existed]
+    if len(former) > MAX_PAST:
+        raise InvalidInput(
+            f"More than {MAX_PAST:,} memories of a scope have changed since; name a later time."
         )
-        views.append(await view)
-    return views
+    memories: list[Memory] = []
+    reworded: set[str] = set()
+    for batch in batched(former, READ_AT_ONCE):
+        for whole in await source.whole(scope, batch):
+            if (memory := state_at(whole, now, search.session_id)) is not None:
+                memories.append(memory)
+                if memory.content != whole.memory.content:
+                    reworded.add(memory.id)
+    then = await MemoriesView.of(
+        source,
+        scope,
+        memories,
+        states=WITH_SHORT_TERM,
+        reworded=reworded,
+        filter=filter,
+        now=now,
+    )
+    today = await source.view(scope, filter=filter, now=now)
+    same = await run_in_thread(today.size, lambda: today.without(today.index.rows_of(changed)))
+    return same, then
 
 
-def state_at(whole: Whole, at: datetime) -> Memory | None:
-    """Return a memory as it was at a time, with today's usage; None before it was first said.
+def state_at(whole: Whole, at: datetime, session_id: str | None) -> Memory | None:
+    """Return a memory as it was at a time, with today's usage; None before it was first said, and
+    for a short-term memory of another session.
 
     A memory counts from when it was said, even if it was ingested later; a fact that replaced
     another did so when it was said, too.
     """
     today = whole.memory
-    states = [revision.before for revision in whole.revisions if revision.before is not None] or [
-        today
-    ]
-    if at < min(map(valid_since, (*states, today))):
+    states = every_state(today, whole.revisions)
+    if at < min(map(valid_since, states)):
         return None
-    next_revision = next((revision for revision in whole.revisions if revision.at > at), None)
-    memory = (today if next_revision is None else next_revision.before) or states[0]
+    later = [revision.before for revision in whole.revisions if revision.at > at]
+    memory = (*later, today)[0] or (states[1:] or states)[0]
     if today.state == "superseded" and today.valid_to and memory.state in ("active", "superseded"):
         memory = replace(memory, state="active" if at < today.valid_to else "superseded")
+    if memory.state == "short_term" and memory.session_id != (session_id or ""):
+        return None
     # a copy of each of thousands of memories would hold up the event loop
     return memory if memory is today else replace(memory, usage=today.usage)

@@ -173,19 +173,16 @@ class MemoryStore(ABC):
             InvalidInput: there is no embedding space with this number.
         """
         memories = [whole.memory for whole in await self.whole(scope, query.ids)]
-        embedded: Mapping[str, Vector] = {}
-        other_states: Sequence[str] = ()
-        if query.lacking is not None:
-            other_states = ("short_term",)
-            ids = [memory.id for memory in memories]
-            embedded = await self.vectors(scope, query.lacking, ids)
-        is_seen = is_visible if query.ids is None and query.lacking is None else is_searched
+        space, ids = query.lacking, [memory.id for memory in memories]
+        embedded = () if space is None else await self.vectors(scope, space, ids)
+        is_seen = is_visible if query.ids is None and space is None else is_searched
+        other_state = "" if space is None else "short_term"
         newest, after = query.order == "newest", query.after
         place = attrgetter("created_at", "id")
         matching = [
             memory
             for memory in memories
-            if is_seen(memory, query.now, query.filter.superseded or memory.state in other_states)
+            if is_seen(memory, query.now, query.filter.superseded or memory.state == other_state)
             and matches_filter(query.filter, memory)
             and (query.slots is None or slot_of(memory) in query.slots)
             and memory.id not in embedded
@@ -252,6 +249,12 @@ class MemoryStore(ABC):
         memories = [whole.memory for whole in await self.whole(scope)]
         return await MemoriesView.of(self, scope, memories, filter=filter, now=now)
 
+    async def changed_since(self, scope: Scope, at: datetime) -> Mapping[str, bool]:
+        """Return the memories that may have been different at a past time, and short-term ones: id
+        → False if it certainly was not there yet.
+        """
+        return dict.fromkeys(await self.kept(scope, EVERYTHING), True)
+
     @abstractmethod
     async def taken(
         self, scope: Scope, session_id: str, event_ids: Sequence[str]
@@ -272,9 +275,13 @@ class MemoryStore(ABC):
 
     async def group(self, scope: Scope, group: str) -> Sequence[Revision]:
         """Return all revisions of one decision (see `Change.group`), by time."""
-        revisions = [revision for whole in await self.whole(scope) for revision in whole.revisions]
-        of_group = [revision for revision in revisions if revision.group == group]
-        return sorted(of_group, key=lambda revision: revision.at)
+        revisions = [
+            revision
+            for whole in await self.whole(scope)
+            for revision in whole.revisions
+            if revision.group == group
+        ]
+        return sorted(revisions, key=lambda revision: revision.at)
 
     @abstractmethod
     async def vectors(
@@ -298,10 +305,11 @@ class MemoryStore(ABC):
         and tags. This default reads them all; a store may be faster.
         """
         matching = await self.select(scope, MemoryQuery(filter=filter, now=now))
-        topics = sorted(label for memory in matching for label in {*memory.topics})
-        tags = sorted(label for memory in matching for label in {*memory.tags})
-        counts = (dict(Counter(labels).most_common(most)) for labels in (topics, tags))
-        return Facets(len(matching), *counts)
+        counts = [
+            Counter(sorted(label for memory in matching for label in {*getattr(memory, name)}))
+            for name in ("topics", "tags")
+        ]
+        return Facets(len(matching), *(dict(count.most_common(most)) for count in counts))
 
     @abstractmethod
     async def stats(self, scope: Scope, *, now: datetime, popular_after: int = 10) -> ScopeStats:

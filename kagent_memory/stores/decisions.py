@@ -90,7 +90,13 @@ def named(which: ScopeQuery) -> dict[str, str | None]:
 def matches_filter(filter: Filter, memory: Memory) -> bool:
     """Return True if every field of the filter that is set matches the memory; see `Filter`."""
     return (
-        _is_of(filter, memory)
+        (not filter.types or memory.type in filter.types)
+        and (not filter.origins or memory.origin in filter.origins)
+        and all(
+            getattr(filter, name) in (None, getattr(memory, name))
+            for name in ("session_id", "author", "category")
+        )
+        and (filter.min_importance is None or memory.importance >= filter.min_importance)
         and (not filter.topics or not set(filter.topics).isdisjoint(memory.topics))
         and set(filter.tags) <= set(memory.tags)
         and all(
@@ -104,22 +110,10 @@ def matches_filter(filter: Filter, memory: Memory) -> bool:
     )
 
 
-def _is_of(filter: Filter, memory: Memory) -> bool:
-    return (
-        (not filter.types or memory.type in filter.types)
-        and (not filter.origins or memory.origin in filter.origins)
-        and all(
-            getattr(filter, name) in (None, getattr(memory, name))
-            for name in ("session_id", "author", "category")
-        )
-        and (filter.min_importance is None or memory.importance >= filter.min_importance)
-    )
-
-
 def _between(at: datetime | None, after: datetime | None, before: datetime | None) -> bool:
-    if after is None and before is None:
-        return True
-    return at is not None and (after is None or at >= after) and (before is None or at < before)
+    if at is None:
+        return after is before is None
+    return (after is None or at >= after) and (before is None or at < before)
 
 
 def is_visible(memory: Memory, now: datetime, superseded: bool | str = False) -> bool:

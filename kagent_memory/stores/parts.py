@@ -162,8 +162,7 @@ class Store:
         """Return the scopes with memories or jobs; see `MemoryStore.scopes`."""
         if self.companion is None:
             return await self.memories.scopes(**which)
-        of_jobs = await self.companion.scopes(**which)
-        scopes = {*of_jobs, *await self.memories.scopes(**which)}
+        scopes = {*await self.companion.scopes(**which), *await self.memories.scopes(**which)}
         return in_order(scopes, limit=which.get("limit", 1000))
 
 

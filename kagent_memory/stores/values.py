@@ -15,6 +15,7 @@ from ..checks import checked_key
 from ..errors import InvalidInput
 from ..records import (
     EVERYTHING,
+    SEARCHED,
     Change,
     Filter,
     Memory,
@@ -30,6 +31,7 @@ JobKind: TypeAlias = Literal["transcript", "session_end", "embed"]
 JobState: TypeAlias = Literal["queued", "running", "dead"]
 Numbers: TypeAlias = npt.NDArray[np.int64]
 SESSION_END = ""
+WITH_SHORT_TERM = SEARCHED | {"short_term"}
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 """A time before any memory expires: what is visible then is all that is kept."""
 
@@ -222,8 +224,7 @@ class Delivery:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextMatches:
+class TextMatches(NamedTuple):
     """The statistics of one scope for BM25, over the memories that are visible and match the
     filter.
 

@@ -17,7 +17,7 @@ from ..concurrency import each_aside, run_in_thread
 from ..language.tokenizer import query_terms
 from ..records import EVERYTHING, SEARCHED, Filter, Memory, Scope, Vector
 from .codec import Texts, bounded
-from .columns import Mask
+from .columns import Mask, Rows
 from .decisions import matches_filter
 from .index import ENTRY_WEIGHT, ScopeIndex, entry_of
 from .spaces import checked_vectors
@@ -74,10 +74,18 @@ class View(ABC):
         """The mask of active rows that have not expired, whether or not they pass the filter."""
         return self.index.visible(self.now)
 
-    def without_turns(self) -> Self:
-        """Return the same view without kept turns."""
+    @cached_property
+    def hidden(self) -> Mask:
+        """The mask of the other rows, which have expired or are not active."""
+        return ~self.seen
+
+    def without(self, rows: Mask | Rows) -> Self:
+        """Return the same view without these rows."""
         view = copy(self)
-        view.visible = self.visible & ~self.index.columns["turn"]
+        for name in ("visible", "seen", "hidden"):
+            mask = getattr(self, name).copy()
+            mask[rows] = False
+            setattr(view, name, mask)
         return view
 
     @property
@@ -141,8 +149,8 @@ class View(ABC):
                 column.put([*fresh], np.array([*fresh.values()]).astype(np.float16))
             return column.nearest(self.index, vectors, bounded(limit), self.visible)
 
-        size = self.size + len(vectors) * column.size // VECTOR_BYTES_PER_UNIT
-        return await run_in_thread(size + ENTRY_WEIGHT * len(fresh or ()), search)
+        size = len(vectors) * column.size // VECTOR_BYTES_PER_UNIT + ENTRY_WEIGHT * len(fresh or ())
+        return await run_in_thread(self.size + size, search)
 
     @abstractmethod
     async def memories(self, ids: Sequence[str], *, hidden: bool = False) -> Mapping[str, Memory]:
@@ -176,29 +184,27 @@ class MemoriesView(View):
         scope: Scope,
         memories: Sequence[Memory],
         *,
-        short_term: bool = False,
+        states: Set[str] = SEARCHED,
         reworded: Set[str] = frozenset(),
         filter: Filter = EVERYTHING,
         now: datetime,
     ) -> Self:
-        """Return a view of these memories; with `short_term`, short-term ones count as active."""
+        """Return a view of these memories, in which those in these states count as active."""
 
         def indexed() -> Self:
             postings = Texts().postings
-            active = {*SEARCHED, *(("short_term",) if short_term else ())}
             entries = [
-                entry_of(memory, postings(memory), active=memory.state in active)
+                entry_of(memory, postings(memory), active=memory.state in states)
                 for memory in memories
             ]
-            passing: list[str] | None = None
-            if filter != EVERYTHING:
-                passing = [memory.id for memory in memories if matches_filter(filter, memory)]
             return cls(
                 source,
                 scope,
                 ScopeIndex().updated(entries),
                 filter,
-                passing,
+                None
+                if filter == EVERYTHING
+                else [memory.id for memory in memories if matches_filter(filter, memory)],
                 now,
                 {memory.id: memory for memory in memories},
                 reworded,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from fractions import Fraction
 from typing import Any
 
@@ -223,6 +224,20 @@ class VectorSearchContract(ContractPart):
             assert list(counts) == sorted(
                 (part.scope for part in expected), key=lambda scope: scope.user
             )
+
+    async def test_what_has_changed_since_a_time_is_told(self, home: ScopedStore) -> None:
+        """What was changed or added since a time is named, and what was there then may have been
+        different.
+        """
+        edited, same = await home.write("old words", "the same words")
+        then, later = home.now + timedelta(hours=1), home.at(home.now + timedelta(hours=2))
+        await later.change(edited, content="new words")
+        added = a_memory("other words", now=later.now)
+        await later.add(added)
+        changed = await home.store.memories.changed_since(home.scope, then)
+        assert {added.id} < changed.keys()
+        assert changed[edited.id]
+        assert changed.get(same.id, True)
 
     async def test_changed_content_loses_its_vectors(self, home: ScopedStore) -> None:
         """Changing the content drops its vectors unless the batch brings new ones; other changes

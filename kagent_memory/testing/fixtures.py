@@ -148,7 +148,7 @@ def found_by(view: View, terms: Sequence[str], limit: int) -> Any:
             view.index.ids_of(rows), lengths.tolist(), counts.tolist(), strict=True
         )
     }
-    return replace(answer, matches=matches)
+    return answer._replace(**dict[str, Any](matches=matches))
 
 
 def features_of(view: View, ids: Sequence[str], reach: int) -> dict[str, dict[str, Any]]:

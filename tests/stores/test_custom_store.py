@@ -47,7 +47,7 @@ async def test_the_past_of_any_store_is_searched_by_vectors():
     await later.embed(space, {memory.id: (0, 1) for memory in since})
     await later.change(then[0], content="something else")
     search = Search(scopes=[scope], text="", question=Question.read("", NOW), now=NOW + DAY / 2)
-    [past] = await past_views(store.memories, search)
+    _, past = await past_views(store.memories, scope, search)
     [ranking] = await past.nearest(space, [vector(0, 1)], limit=2)
     assert [id for id, _ in ranking] == [then[1].id, then[2].id]
     assert (await past.memories([then[0].id]))[then[0].id].content == "then 0"

@@ -201,7 +201,7 @@ def to_hits(
         remaining = budget - sum(_cost(memories[hit.row]) for hit in selection)
     hits: list[Hit] = []
     handed_over = {hit.row for hit in selection}
-    repeated_in: dict[int, list[int]] = defaultdict(list)
+    repeated_in = defaultdict[int, list[int]](list)
     for row, memory in memories.items():
         if memory.state == "source":
             for fact in view.rows_of(row, memory.links):
@@ -211,9 +211,8 @@ def to_hits(
         turns: list[Memory] = []
         excerpt = passage(memory.content, question, max_tokens=most)
         for row in (*view.rows_of(hit.row, memory.source_ids), *repeated_in[hit.row]):
-            turn = memories.get(row)
-            is_new = turn and turn.state == "source" and row not in handed_over
-            if turn and is_new and remaining >= MIN_PASSAGE_TOKENS:
+            turn = None if row in handed_over else memories.get(row)
+            if turn and turn.state == "source" and remaining >= MIN_PASSAGE_TOKENS:
                 handed_over.add(row)
                 text = passage(turn.content, question, max_tokens=min(remaining, most))
                 remaining -= estimated_tokens(text)

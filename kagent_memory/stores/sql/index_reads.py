@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
@@ -39,8 +38,7 @@ UNSEEN = Stamp(b"", 0, 0, 0)
 """The stamp of a scope before its first read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(NamedTuple):
     """The changes of a scope since an index was brought up to date.
 
     Attributes:
@@ -91,7 +89,8 @@ class SqlIndexReads(Part):
         packed = session.codec.index(bytes(row["packed"] or b"")) if row["is_new"] else None
         if packed and not ScopeIndex.is_packed(packed):
             packed, written = b"", await session.ids("scope_memories")
-        return Changes(_stamp(row), written, None if ids is None else ids_in(ids), packed)
+        stamp = Stamp(bytes(row["salt"]), row["version"], row["erased"], row["mark"])
+        return Changes(stamp, written, None if ids is None else ids_in(ids), packed)
 
     @reading
     async def passing(
@@ -203,7 +202,3 @@ class SqlIndexReads(Part):
             row: Row = rows[0] if rows else UNSEEN._asdict()
             if bytes(row["salt"]) != since.salt or row["version"] < since.version:
                 raise Behind
-
-
-def _stamp(row: Row) -> Stamp:
-    return Stamp(bytes(row["salt"]), row["version"], row["erased"], row["mark"])

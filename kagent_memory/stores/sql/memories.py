@@ -217,6 +217,14 @@ class SqlMemoryStore(Part, MemoryStore):
         return [*(await session.wholes(ids)).values()]
 
     @override
+    @reading
+    async def changed_since(
+        self, session: Transaction, scope: Scope, at: datetime
+    ) -> Mapping[str, bool]:
+        rows = await session.rows("changed_since", at=at)
+        return {row["id"]: row["existed"] for row in rows}
+
+    @override
     async def vectors(
         self, scope: Scope, space_number: int, ids: Sequence[str]
     ) -> Mapping[str, Vector]:
