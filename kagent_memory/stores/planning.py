@@ -104,6 +104,8 @@ def held_back(
     """Return the ids of memories whose changes a tombstone blocks, and of those that they would
     supersede. All changes of a merge are blocked together.
     """
+    if not stones:
+        return frozenset()
     # group → the events of the stored memories that it merges, which block nothing
     merged: dict[str | None, set[str]] = {
         change.group: set() for change in changes if change.kind == "merge" and change.group
@@ -191,7 +193,7 @@ class Plan:
             )
         for memory_id in batch.reinforced:
             current = self._current(memory_id)
-            if current is not None and current.state in SEARCHED:
+            if current and current.state in SEARCHED:
                 self.standing[memory_id] = codec.renewed(current, now)
         self._rename()
         self._check_distinct()
@@ -204,16 +206,16 @@ class Plan:
         self.reworded = [
             id
             for id, memory in self.standing.items()
-            if (old := stored.get(id)) is not None
+            if (old := stored.get(id))
             and (old.content, old.author) != (memory.content, memory.author)
         ]
 
     def _add(self, change: Change) -> str:
         """Plan a new memory; return the id that holds it."""
         added = change.memory
-        if (holder := self._equal_to(change)) is not None:
+        if holder := self._equal_to(change):
             return holder
-        if self._current(added.id) is not None:
+        if self._current(added.id):
             if added.state == "source":  # an import brought the turn, whose id follows from it
                 return added.id
             raise Conflict(f"The memory {added.id} already exists with other content.")
@@ -259,7 +261,7 @@ class Plan:
         """Plan the change of a stored memory; return the id that holds it."""
         memory = change.memory
         current = self._current(memory.id)
-        if current is None:
+        if not current:
             raise NotFound(f"There is no memory {memory.id!r}.")
         if current.revision != memory.revision - 1:
             raise Conflict(
@@ -310,15 +312,16 @@ class Plan:
                 )
 
     def _note(self, change: Change, before: Memory | None) -> None:
-        revision = Revision(
-            memory_id=change.memory.id,
-            revision=before.revision if before else 0,
-            kind=change.kind,
-            before=before and replace(before, usage=Usage()),
-            at=self._now,
-            who=change.who,
-            why=change.why,
-            event_ids=change.event_ids,
-            group=change.group,
+        self.revisions.append(
+            Revision(
+                memory_id=change.memory.id,
+                revision=before.revision if before else 0,
+                kind=change.kind,
+                before=before and replace(before, usage=Usage()),
+                at=self._now,
+                who=change.who,
+                why=change.why,
+                event_ids=change.event_ids,
+                group=change.group,
+            )
         )
-        self.revisions.append(revision)

@@ -66,8 +66,7 @@ async def test_memories_are_read_by_their_keys_under_a_generic_plan(postgres_uri
     async with await open_store(postgres_uri) as store:
         await asyncio.gather(fill("much", 300), *(fill(f"little {n}", 1) for n in range(150)))
     own, hashed = ("pkey", "id"), ("identity", "content_hash")
-    names = ("met_memories", "stored_memories", "visible_memories", "unchanged_memories")
-    for name in names:
+    for name in ("met_memories", "stored_memories", "visible_memories", "unchanged_memories"):
         plan = generic_plan(postgres_uri, name)
         for index, key in (own, hashed) if name == "met_memories" else (own,):
             wanted = (
@@ -84,15 +83,16 @@ async def test_large_memories_are_sent_a_few_at_a_time(postgres_uri):
     async with await open_store(postgres_uri) as store:
         tracemalloc.start()
         await store.apply(SCOPE, batch, now=NOW)
-        peak = tracemalloc.get_traced_memory()[1]
+        _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     assert peak < 10 * 2**20
 
 
 async def test_a_space_wider_than_pgvector_keeps_is_refused(postgres_uri):
     """A space wider than pgvector keeps is refused whole and says what to do."""
-    embedder = HashEmbedder(16_001)
-    async with await Memories.open(postgres_uri, embedding=embedder, worker=False) as memories:
+    async with await Memories.open(
+        postgres_uri, embedding=HashEmbedder(16_001), worker=False
+    ) as memories:
         for _ in range(2):
             with pytest.raises(ConfigurationError, match="set dimensions=16000 or less"):
                 await memories.add(Scope("t", "u", "a"), ["Ada likes oolong."])
@@ -165,16 +165,18 @@ async def test_counting_and_dropping_do_not_stop_forgetting(postgres_uri):
         ids = [memory.id for memory in memories]
         await counting.execute("SET search_path = kagent_memory, public")
         counts: dict[str, Any] = dict.fromkeys(USES, [1] * 3)
-        counted = {"scope_id": SCOPE.id.hex(), "ids": ids, "now": NOW, **counts}
-        await counting.execute(statement("postgres", "count_usage")[0], counted)
+        await counting.execute(
+            statement("postgres", "count_usage")[0],
+            {"scope_id": SCOPE.id.hex(), "ids": ids, "now": NOW, **counts},
+        )
         await counting.execute("UPDATE embedder SET state = 'dropped'")
         await counting.execute("DROP TABLE memory_vector_1")
         forgetting = asyncio.create_task(store.forget(SCOPE, Erasure(ids=ids, now=NOW)))
-        lock_waits = (
+        while not forgetting.done() and not execute(  # noqa: ASYNC110
+            postgres_uri,
             "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND "
-            "wait_event_type = 'Lock'"
-        )
-        while not forgetting.done() and not execute(postgres_uri, lock_waits):  # noqa: ASYNC110
+            "wait_event_type = 'Lock'",
+        ):
             await asyncio.sleep(0.01)
         await counting.commit()
         assert sorted(await forgetting) == sorted(ids)

@@ -52,8 +52,11 @@ async def store(postgres_uri):
 @pytest.mark.parametrize("embedded", [True, False])
 async def test_neighbours_of_twenty_facts_cost_as_much_as_of_one(store, trips, embedded):
     """The neighbours of twenty facts cost as much as those of one."""
-    checked = CheckedEmbedder(HashEmbedder(), MemorySettings())
-    vectors = StoreEmbedder(store, checked) if embedded else None
+    vectors = (
+        StoreEmbedder(store, CheckedEmbedder(HashEmbedder(), MemorySettings()))
+        if embedded
+        else None
+    )
     facts = [memory(number) for number in range(20)]
     counts: list[int] = []
     for some in (facts[:1], facts[:1], facts):
@@ -97,8 +100,9 @@ async def test_a_filtered_recall_evaluates_its_filter_once(postgres_uri, trips):
     async with await Memories.open(postgres_uri, embedding=HashEmbedder()) as memories:
         scope = Scope("acme", "grace", "notes")
         texts = [f"Grace keeps parcel {number} on shelf {number % 7}" for number in range(12)]
-        facts = [Fact(text, tags=("odd",) * (number % 2)) for number, text in enumerate(texts)]
-        await memories.add(scope, facts)
+        await memories.add(
+            scope, [Fact(text, tags=("odd",) * (number % 2)) for number, text in enumerate(texts)]
+        )
         await memories.recall(scope, "a parcel on a shelf", filter=ODD)
         trips.clear()
         recall = await memories.recall(scope, "which parcel is on a shelf?", filter=ODD, limit=3)

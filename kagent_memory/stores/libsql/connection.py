@@ -296,6 +296,7 @@ class LibSQLSession:
     """
 
     half = np.dtype("<f2")
+    waits = False
 
     connection: Connection
     ring: KeyRing | None = None

@@ -294,6 +294,7 @@ class PostgresSession:
     """
 
     half = np.dtype(">f2")
+    waits = True
 
     connection: AnyConnection
     traits: Traits

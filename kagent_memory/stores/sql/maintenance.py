@@ -60,11 +60,14 @@ async def rotate(database: Database, *, dry_run: bool) -> Rotated:
             "There is no key to encrypt with: set KAGENT_MEMORY_ENCRYPTION_KEYS=id:key."
         )
     scopes, rows = 0, 0
-    reseal = partial(_reseal, header=ring.header)
     async for page in pages(database, "next_scopes", header=ring.header):
         for scope in (to_scope(row) for row in page if row["stale"]):
             scopes += 1
-            while not dry_run and (count := await run(database, reseal, scope, write=True)):
+            while not dry_run and (
+                count := await run(
+                    database, partial(_reseal, header=ring.header), scope, write=True
+                )
+            ):
                 rows += count
     if rows:  # the log must not keep the plain texts
         await database.erase()

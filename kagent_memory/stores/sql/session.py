@@ -38,10 +38,12 @@ class Session(Protocol):
 
     Attributes:
         half: the type of the numbers in vectors that statements return as bytes.
+        waits: True if a script may wait for a thread; False if it runs on one.
         ring: the keys that encrypt rows; None: rows are plain.
     """
 
     half: np.dtype[np.float16]
+    waits: bool
     ring: KeyRing | None
 
     async def execute(self, *queries: Query) -> Sequence[Sequence[Row]]:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
+from ...concurrency import run_in_thread
 from ...errors import Conflict, InvalidInput
 from ...records import Memory, Revision, State, Usage
 from ..codec import Texts, forgotten_key, is_id, known
@@ -21,6 +22,7 @@ Stone: TypeAlias = tuple[str, str]
 """The kind and key of a tombstone."""
 MATCHED: Final = frozenset[State](("active", "quarantined", "short_term"))
 """States in which a memory is merged with an equal one."""
+PLAN_WEIGHT = 8  # the cost of planning a change, in characters of other work in threads
 
 
 async def apply(session: Transaction, batch: Batch, *, now: datetime) -> Applied:
@@ -39,7 +41,9 @@ async def apply(session: Transaction, batch: Batch, *, now: datetime) -> Applied
         raise Conflict(
             "An event of this batch was already ingested; read which ones and retry without them."
         )
-    plan = Plan(
+    plan = await run_in_thread(
+        PLAN_WEIGHT * len(batch.changes) * session.session.waits,
+        Plan,
         batch,
         stored,
         stones=stones,
@@ -135,8 +139,11 @@ async def _put_vectors(
     if any(space["is_own"] for space in spaces):
         if plan.vectors.keys() - plan.standing.keys():  # vectors of memories that are not written
             await session.send("mark_vectors")
-        rows = [{"id": id, "embedding": vector} for id, vector in sorted(plan.vectors.items())]
-        await session.run_many("put_vector", rows, space=number)
+        await session.run_many(
+            "put_vector",
+            ({"id": id, "embedding": vector} for id, vector in sorted(plan.vectors.items())),
+            space=number,
+        )
     return [space["name"] for space in spaces if not space["is_own"]]
 
 
@@ -150,8 +157,7 @@ async def _write(session: Transaction, plan: Plan, texts: Texts, version: int) -
         for memory in sorted(changed, key=lambda memory: memory.state == "active")
     )
     await session.run_many("replace_memory", rows)
-    added = [plan.standing[id] for id in plan.fresh]
-    await _insert(session, added, plan.revisions, texts, version)
+    await _insert(session, [plan.standing[id] for id in plan.fresh], plan.revisions, texts, version)
 
 
 async def _insert(
@@ -187,8 +193,13 @@ async def restore(
         return outcomes
     added = [whole for whole, outcome in zip(memories, outcomes, strict=True) if outcome == "added"]
     restored = {whole.memory.id: whole.memory for whole in added}
-    revisions = (revision for whole in added for revision in whole.revisions)
-    await _insert(session, restored.values(), revisions, batch.texts, row["version"])
+    await _insert(
+        session,
+        restored.values(),
+        (revision for whole in added for revision in whole.revisions),
+        batch.texts,
+        row["version"],
+    )
     used = (
         {"id": memory.id, **asdict(memory.usage)}
         for memory in restored.values()
