@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import NamedTuple
 
@@ -16,6 +16,8 @@ from .sql.session import Part, Transaction, reading, writing
 
 DIGEST_CHARS = 32
 KEY_BYTES = 32
+SEALED = ("number", "kind", "memories", "at", "who", "whose", "digests", "previous")
+"""The fields of a receipt in the order in which its digest reads them, which never changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +65,9 @@ def keyed_digest(key: bytes, what: bytes) -> str:
 
 def seal(receipt: Receipt) -> str:
     """Return the digest of a receipt's other fields."""
-    *values, _ = astuple(receipt)
-    text = json.dumps(values, ensure_ascii=False, default=to_iso)
+    text = json.dumps(
+        [getattr(receipt, name) for name in SEALED], ensure_ascii=False, default=to_iso
+    )
     return hashlib.sha256(text.encode()).hexdigest()
 
 
