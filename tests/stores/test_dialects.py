@@ -52,8 +52,9 @@ def test_a_file_asks_nothing_that_sqlite_3_35_does_not_know():
 def plan(connection, name: str) -> list[str]:
     """Return the steps of SQLite's plan for a statement."""
     text, names = statement("libsql", name, 1)
-    planned = connection.rows(f"EXPLAIN QUERY PLAN {text}", dict.fromkeys(names))
-    return [row["detail"] for row in planned]
+    return [
+        row["detail"] for row in connection.rows(f"EXPLAIN QUERY PLAN {text}", dict.fromkeys(names))
+    ]
 
 
 @pytest.mark.parametrize(
