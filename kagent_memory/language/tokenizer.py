@@ -270,7 +270,6 @@ def _spaced(run: str) -> Iterator[str]:
             yield piece[1:MAX_TERM_CHARS]
 
 
-@lru_cache(maxsize=1 << 16)
 def _word(folded: str) -> str:
     if folded in STOP_WORDS or not folded.isascii() or not folded.isalpha():
         return folded[:MAX_TERM_CHARS]
