@@ -122,10 +122,7 @@ class Opened:
             UnusableAnswer: `strict` is set and the embedder gave an unusable answer.
         """
         batch = await with_vectors(self.vectors, scope, Batch(changes=changes), now, strict=strict)
-        applied = await self.store.apply(scope, batch, now=now)
-        if batch.jobs:  # the vectors are missing
-            self.worker.wake()
-        return applied
+        return await self.store.apply(scope, batch, now=now)
 
     async def embed_later(self) -> None:
         """Queue the embedding of memories without a vector, if there is an embedder."""

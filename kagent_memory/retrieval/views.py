@@ -251,6 +251,8 @@ async def past_views(source: MemoryStore, scope: Scope, search: Search) -> Seque
         InvalidInput: too many memories have changed since.
     """
     now, filter = search.now, search.filter
+    # first, so that nothing written meanwhile is in it unnoticed
+    today = await source.view(scope, filter=filter, now=now)
     changed = await source.changed_since(scope, now)
     former = [id for id, existed in changed.items() if existed]
     if len(former) > MAX_PAST:
@@ -274,7 +276,6 @@ async def past_views(source: MemoryStore, scope: Scope, search: Search) -> Seque
         filter=filter,
         now=now,
     )
-    today = await source.view(scope, filter=filter, now=now)
     same = await run_in_thread(today.size, lambda: today.without(today.index.rows_of(changed)))
     return same, then
 

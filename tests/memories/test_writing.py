@@ -4,19 +4,16 @@ and changed like a type.
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
-from unittest.mock import AsyncMock
 
 import pytest
 
-from kagent_memory.errors import Conflict, InvalidInput, ModelUnavailable, NotFound
+from kagent_memory.errors import Conflict, InvalidInput, NotFound
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Filter, Memory
-from kagent_memory.testing import HashEmbedder
 from memories.opening import ADA, listed, opened
 
 
@@ -107,18 +104,6 @@ async def test_undos_walk_any_sequence_of_changes_back(
 
 def _told(memory: Memory) -> tuple[object, ...]:
     return memory.content, memory.topics, memory.importance, memory.pinned, memory.state
-
-
-async def test_a_write_without_vectors_is_embedded_at_once(store_uri: str):
-    """The worker is told of a write that lacks its vectors, and does not wait for its next poll."""
-    embedder = HashEmbedder()
-    async with await opened(store_uri, embedding=embedder, worker=True) as memories:
-        await memories.drain()
-        embed, embedder.embed = embedder.embed, AsyncMock(side_effect=ModelUnavailable)
-        await memories.add(ADA, ["green tea"])
-        embedder.embed = embed
-        await asyncio.sleep(0.5)  # an idle worker polls after 0.75 s at the earliest
-        assert not (await memories.recall(ADA, "tea")).degraded
 
 
 async def test_an_edit_that_names_nothing_is_refused(memories: Memories, id: str) -> None:
