@@ -367,7 +367,7 @@ async def test_rows_cannot_be_exchanged_nor_altered(postgres_uri):
         connection.execute("SET search_path = kagent_memory")
         rows = dict(connection.execute("SELECT id::text, sealed FROM memory").fetchall())
         own = rows[first]
-        for sealed in (rows[second], rows[other], own[:-1] + b"\0", own[:20], b"", b"\x01\xff"):
+        for sealed in (rows[second], rows[other], own + b"\0", own[:20], b"", b"\x01\xff"):
             connection.execute("UPDATE memory SET sealed = %s WHERE id = %s", (sealed, first))
             async with await opened(postgres_uri, NEW) as memories:
                 with pytest.raises(StoreError, match=r"altered|cut off"):
