@@ -84,7 +84,7 @@ async def test_an_old_process_serves_beside_a_new_one(postgres_uri: str) -> None
         execute(
             postgres_uri,
             f"CREATE OR REPLACE VIEW remembered AS {wider}",
-            "INSERT INTO schema_migration VALUES (2, 'later', now())",
+            "INSERT INTO schema_migration VALUES (9000, 'later', now())",
         )
         async with await Memories.open(postgres_uri, llm=False, worker=False) as started_late:
             [coffee] = await started_late.add(scope, ["Ada likes coffee"])

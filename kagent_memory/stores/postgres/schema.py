@@ -103,7 +103,8 @@ async def _prepare(
         if steps:
             await connection.execute(STATEMENTS["unguard_tables"])
         for step in steps:
-            await connection.execute(step.script)
+            for command in step.script.split(";\n"):  # Citus takes one at a time
+                await connection.execute(command)
             values = {"number": step.number, "name": step.name}
             await connection.execute(STATEMENTS["note_migration"], values)
         for change in ("distribute", *(("guard_schema", "guard_tables") if guard else ())):

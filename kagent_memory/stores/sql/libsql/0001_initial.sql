@@ -1,8 +1,7 @@
 -- The schema of the first release. Once that is out, changes are numbered migrations of their own.
 
 -- One row per scope. Every write to its memories moves "version"; "erased" is the version of the
--- last erasure, "vectors_set" the number of times vectors were set on their own, "is_empty" 1 if it
--- holds neither memories nor jobs.
+-- last erasure, "vectors_set" the number of times vectors were set on their own.
 CREATE TABLE scope (
     scope_id BLOB NOT NULL PRIMARY KEY,
     tenant TEXT NOT NULL,
@@ -13,20 +12,20 @@ CREATE TABLE scope (
     vectors_set INTEGER NOT NULL DEFAULT 0,
     salt BLOB NOT NULL,
     calls INTEGER NOT NULL DEFAULT 0,
-    tokens INTEGER NOT NULL DEFAULT 0,
-    is_empty INTEGER NOT NULL DEFAULT 0
+    tokens INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
+-- The scopes of one tenant.
 -- Scopes in the order of lists, whichever names are given. Long names are apart, as in PostgreSQL,
 -- whose indexes cannot hold them.
-CREATE INDEX scope_order ON scope (tenant, app, user_id, is_empty)
+CREATE INDEX scope_order ON scope (tenant, app, user_id)
 WHERE length(tenant) + length(app) + length(user_id) <= 600;
-CREATE INDEX scope_order_of_user ON scope (user_id, tenant, app, is_empty)
+CREATE INDEX scope_order_of_user ON scope (user_id, tenant, app)
 WHERE length(tenant) + length(app) + length(user_id) <= 600;
-CREATE INDEX scope_order_of_app ON scope (app, tenant, user_id, is_empty)
+CREATE INDEX scope_order_of_app ON scope (app, tenant, user_id)
 WHERE length(tenant) + length(app) + length(user_id) <= 600;
-CREATE INDEX scope_order_of_app_and_user ON scope (app, user_id, tenant, is_empty)
+CREATE INDEX scope_order_of_app_and_user ON scope (app, user_id, tenant)
 WHERE length(tenant) + length(app) + length(user_id) <= 600;
-CREATE INDEX scope_long ON scope (tenant, app, user_id, is_empty)
+CREATE INDEX scope_long ON scope (tenant, app, user_id)
 WHERE length(tenant) + length(app) + length(user_id) > 600;
 
 -- "postings": the index terms of the memory (see stores/postings.py). "touched": the version of the

@@ -1,8 +1,7 @@
 -- The schema of the first release. Once that is out, changes are numbered migrations of their own.
 
 -- One row per scope. Every write to its memories locks this row and moves "version"; "erased" is
--- the version of the last erasure, "vectors_set" the number of times vectors were set on their own,
--- "is_empty" true if it holds neither memories nor jobs, "is_long" if its names are long.
+-- the version of the last erasure, "vectors_set" the number of times vectors were set on their own.
 CREATE TABLE scope (
     scope_id uuid NOT NULL PRIMARY KEY,
     tenant text COLLATE "C" NOT NULL,
@@ -13,20 +12,20 @@ CREATE TABLE scope (
     vectors_set bigint NOT NULL DEFAULT 0,
     salt bytea NOT NULL,
     calls bigint NOT NULL DEFAULT 0,
-    tokens bigint NOT NULL DEFAULT 0,
-    is_empty boolean NOT NULL DEFAULT false,
-    is_long boolean GENERATED ALWAYS AS (
-        length(tenant) + length(app) + length(user_id) > 600
-    ) STORED
+    tokens bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 70);
 -- Scopes in the order of lists, whichever names are given. A PostgreSQL index row holds up to 2,704
--- bytes, and a character up to four; "scope_long" lists the few scopes with longer names. The
--- planner knows how few, since it keeps statistics of a column.
-CREATE INDEX scope_order ON scope (tenant, app, user_id) WHERE NOT is_long;
-CREATE INDEX scope_order_of_user ON scope (user_id, tenant, app) WHERE NOT is_long;
-CREATE INDEX scope_order_of_app ON scope (app, tenant, user_id) WHERE NOT is_long;
-CREATE INDEX scope_order_of_app_and_user ON scope (app, user_id, tenant) WHERE NOT is_long;
-CREATE INDEX scope_long ON scope (scope_id) WHERE is_long;
+-- bytes, and a character up to four; "scope_long" lists the few scopes with longer names.
+CREATE INDEX scope_order ON scope (tenant, app, user_id)
+WHERE length(tenant) + length(app) + length(user_id) <= 600;
+CREATE INDEX scope_order_of_user ON scope (user_id, tenant, app)
+WHERE length(tenant) + length(app) + length(user_id) <= 600;
+CREATE INDEX scope_order_of_app ON scope (app, tenant, user_id)
+WHERE length(tenant) + length(app) + length(user_id) <= 600;
+CREATE INDEX scope_order_of_app_and_user ON scope (app, user_id, tenant)
+WHERE length(tenant) + length(app) + length(user_id) <= 600;
+CREATE INDEX scope_long ON scope (scope_id)
+WHERE length(tenant) + length(app) + length(user_id) > 600;
 
 -- "postings": the index terms of the memory (see stores/postings.py). "touched": the version of the
 -- scope that last wrote the row; it is included in the index of the key, which finds later changes
