@@ -15,7 +15,8 @@ _NO_TITLE = r"(?<!\b(?:Dr|Mr|Ms|St|Sr)\.)(?<!\bM\.)(?<!\b(?:Mrs|Sra|Dra)\.)(?<!\
 _SENTENCE_END = re.compile(
     rf"(?<=[.!?…]){_NO_TITLE}"
     # a day of a month: "am 4. November", "vom 3. bis 10. August"
-    r"(?!(?<=\d\.)\s(?:[a-zäöü]|J[aä]n|Feb|Mär|Apr|Mai|Ju[nl]|Aug|Sep|Okt|Nov|Dez))"
+    r"(?!(?<=\d\.)(?<!\d{3}\.)\s(?:[a-zäöü]|(?:J[aä]n(?:uar|ner)?|Feb(?:ruar)?|März?|Apr(?:il)?|"
+    r"Mai|Ju[nl]i?|Aug(?:ust)?|Sept?(?:ember)?|Okt(?:ober)?|Nov(?:ember)?|Dez(?:ember)?)\b))"
     r"\s+|(?<=[。！？])|\n+"
 )
 MESSAGE_TOKENS = 16  # the number, time and speaker before each message

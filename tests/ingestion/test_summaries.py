@@ -234,8 +234,8 @@ async def test_turns_are_kept_word_for_word():
 
 
 ACKNOWLEDGEMENTS = [
-    "Understood.",
-    "Ok, got it!",
+    "¡Entendido!",
+    "**Ok** – got it!",
     "Verstanden.",
     "好的。",
     "D'accord, merci !",
