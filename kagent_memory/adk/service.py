@@ -404,16 +404,19 @@ class KagentMemoryService(BaseMemoryService):
         async def queue(memories: Memories) -> str | None:
             # an event that this process has not converted may hold recalled texts
             known = state.converted.intersection(event.id for event in events)
-            ingested = frozenset[str]()
-            if known and hasattr(memories, "store"):  # a server alone knows its own
-                ingested = await memories.store.memories.taken(scope, session_id, [*known])
+            ingested = (
+                await memories.store.memories.taken(scope, session_id, [*known])
+                if known and hasattr(memories, "store")  # a server alone knows its own
+                else frozenset[str]()
+            )
             spoken = await run_in_thread(EVENT_WEIGHT * len(events), messages, events, ingested)
-            state.converted.update(message.event_id for message in spoken)
             state.add_recalled(text for message in spoken for text in message.recalled)
             spoken = [replace(message, fields=fields) for message in spoken]
-            if spoken:  # an echo may come turns after its source
-                spoken[-1] = replace(spoken[-1], recalled=state.recalled)
-            return await memories.remember(scope, spoken, session_id, **options)
+            if spoken and state.recalled:  # an echo may come turns after its source
+                spoken.append(replace(spoken[-1], text="", recalled=state.recalled))
+            job = await memories.remember(scope, spoken, session_id, **options)
+            state.converted.update(message.event_id for message in spoken)
+            return job
 
         return await self._thread.run(queue, finish=True)
 

@@ -48,8 +48,6 @@ def recordable(events: Sequence[Event], state: Mapping[str, Any] | None = None) 
             mode = _mode_in(event.actions.state_delta)
         if not event.actions.compaction and {mode, _mode_in(event.custom_metadata)} != {"on"}:
             hidden.add(event.invocation_id)
-    if not hidden:
-        return [*events]
     times = [event.timestamp for event in events if event.invocation_id in hidden]
     return [
         event
