@@ -48,10 +48,11 @@ class ManyViews:
 
     Args:
         views: one of each scope; then those of short-term memories.
+        parts: the number of views of each scope; its sessions go through all of them.
     """
 
-    def __init__(self, views: Sequence[View]) -> None:
-        self._views = views
+    def __init__(self, views: Sequence[View], parts: int = 1) -> None:
+        self._views, self._parts = views, parts
         self._starts = [0, *accumulate(len(view.index.ids) for view in views[:-1])]
         self._of_scope: dict[Scope, list[tuple[int, View]]] = {}
         for start, view in zip(self._starts, views, strict=True):
@@ -62,7 +63,7 @@ class ManyViews:
     @cached_property
     def index(self) -> ScopeIndex:
         """The index of all memories."""
-        return JoinedIndex.of([view.index for view in self._views])
+        return JoinedIndex.of([view.index for view in self._views], self._parts)
 
     @cached_property
     def visible(self) -> Mask:
@@ -225,8 +226,8 @@ async def open_views(
     source, scopes, session_id = store.reader, search.scopes, search.session_id
     filter, now = search.filter, search.now
     if search.as_of is not None:
-        pairs = [await past_views(source, scope, search) for scope in scopes]
-        return ManyViews([view for pair in pairs for view in pair])
+        views = [view for scope in scopes for view in await past_views(source, scope, search)]
+        return ManyViews(views, parts=2)
     short_term: list[View] = []
     for scope in scopes if session_id and has_short_term else ():
         of_session = Filter(session_id=session_id, superseded="short_term")
@@ -263,7 +264,7 @@ async def past_views(source: MemoryStore, scope: Scope, search: Search) -> Seque
     reworded: set[str] = set()
     for batch in batched(former, READ_AT_ONCE):
         for whole in await source.whole(scope, batch):
-            if (memory := state_at(whole, now, search.session_id)) is not None:
+            if memory := state_at(whole, now, search.session_id):
                 memories.append(memory)
                 if memory.content != whole.memory.content:
                     reworded.add(memory.id)

@@ -293,8 +293,8 @@ class JoinedIndex(ScopeIndex):
     parts: Sequence[tuple[int, ScopeIndex]] = ()
 
     @classmethod
-    def of(cls, indexes: Sequence[ScopeIndex]) -> ScopeIndex:
-        """Return one index of all; a single one unchanged."""
+    def of(cls, indexes: Sequence[ScopeIndex], of_scope: int = 1) -> ScopeIndex:
+        """Return one index of all, a single one unchanged; each scope has `of_scope` of them."""
         if len(indexes) == 1:
             return indexes[0]
         ids, authors = list[str](), list[str | None]()
@@ -303,7 +303,8 @@ class JoinedIndex(ScopeIndex):
         for number, index in enumerate(indexes):
             parts.append((len(ids), index))
             sessions = columns["session"][len(ids) : len(ids) + len(index.ids)]
-            sessions[sessions != NO_SESSION] += number << 32  # beyond all positions
+            # beyond all positions
+            sessions[sessions != NO_SESSION] += number // of_scope << 32
             ids += index.ids
             authors += index.authors
         return cls(ids, columns, authors, parts=parts)

@@ -80,14 +80,18 @@ async def test_the_past_shows_the_expired_not_the_forgotten(store_uri: str) -> N
 
 
 async def test_filters_and_dates_hold_for_the_past_too() -> None:
-    """Labels are filtered, and dates of a query are read, as they were then."""
+    """Labels are filtered, and dates of a query are read, as they were then. Memories of a session
+    count for one another, whichever of them has changed since.
+    """
     bergen, oslo = "Ada sails the boat near Bergen", "Ada sails the boat near Oslo"
     async with await opened() as memories:
-        [id] = await memories.add(ADA, [Fact(bergen, tags=("sea",))])
-        await memories.add(ADA, [Fact(oslo, happened_at=START - DAY)])
+        [id] = await memories.add(ADA, [Fact(bergen, tags=("sea",), session_id="s")])
+        await memories.add(ADA, [Fact(oslo, happened_at=START - DAY, session_id="s")])
         then = passed(memories, 60 * DAY)
+        before = await memories.recall(ADA, bergen, as_of=then)
         await memories.edit(ADA, id, tags=["lake"])
         passed(memories)
+        assert (await memories.recall(ADA, bergen, as_of=then)).hits == before.hits
         assert await ask(memories, then, filter=Filter(tags=("sea",))) == [bergen]
         assert await ask(memories, then, filter=Filter(tags=("lake",))) == []
         assert await ask(memories, filter=Filter(tags=("sea",))) == []
