@@ -185,8 +185,7 @@ class ScopeIndex:
 
     def ids_of(self, rows: Mask | Rows) -> list[str]:
         """Return the ids of some rows."""
-        chosen: list[int] = np.arange(len(self.ids))[rows].tolist()
-        return [self.ids[row] for row in chosen]
+        return [self.ids[row] for row in np.arange(len(self.ids))[rows].tolist()]
 
     def text(self, terms: Iterable[str], limit: int, visible: Mask) -> TextMatches:
         """Return the answer of `View.text` for the visible rows."""
@@ -293,7 +292,7 @@ class JoinedIndex(ScopeIndex):
     parts: Sequence[tuple[int, ScopeIndex]] = ()
 
     @classmethod
-    def of(cls, indexes: Sequence[ScopeIndex], of_scope: int = 1) -> ScopeIndex:
+    def of(cls, indexes: Sequence[ScopeIndex], of_scope: int) -> ScopeIndex:
         """Return one index of all, a single one unchanged; each scope has `of_scope` of them."""
         if len(indexes) == 1:
             return indexes[0]
@@ -302,7 +301,7 @@ class JoinedIndex(ScopeIndex):
         parts: list[tuple[int, ScopeIndex]] = []
         for number, index in enumerate(indexes):
             parts.append((len(ids), index))
-            sessions = columns["session"][len(ids) : len(ids) + len(index.ids)]
+            sessions = columns["session"][len(ids) :][: len(index.ids)]
             # beyond all positions
             sessions[sessions != NO_SESSION] += number // of_scope << 32
             ids += index.ids
