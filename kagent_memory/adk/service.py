@@ -472,4 +472,4 @@ def _database_uri(uri: str | None) -> str | None:
         raise ConfigurationError(
             "kagent:// takes a path (kagent:///memory.db); use postgresql:// for a server."
         )
-    return f"libsql://{uri.partition('://')[2]}" if path else None
+    return f"libsql:{uri.partition(':')[2]}" if path else None

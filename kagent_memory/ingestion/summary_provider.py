@@ -20,7 +20,7 @@ from .splitting import sentences_of
 
 MAX_ACKNOWLEDGEMENT_WORDS = 3
 MAX_ACKNOWLEDGEMENT_CHARS = 80
-_ACKNOWLEDGING = all_words("acknowledgements")
+_ACKNOWLEDGING = frozenset(map(normalised, all_words("acknowledgements")))
 _BETWEEN_WORDS = re.compile('[\\s,.:;!¡*"“”„«»()–—~、。।،☀-➿\ufe0f\u200d🌀-🫿]+')
 # scripts without spaces between words
 _UNSPACED = re.compile(r"([\u0e00-\u0eff\u3040-\u30ff\u4e00-\u9fff])")

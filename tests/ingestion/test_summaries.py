@@ -236,15 +236,23 @@ async def test_turns_are_kept_word_for_word():
 ACKNOWLEDGEMENTS = [
     "¡Entendido!",
     "**Ok** – got it!",
-    "Verstanden.",
+    "Βεβαίως.",
     "好的。",
     "D'accord, merci !",
-    "Sounds good.",
     "Sure thing! 👍",
     "了解です。",
 ]
-TELLING = ["Room 12.", "Ask Grace.", "Flight cancelled.", "Why not?", "All is well now."]
-TELLING += ["Kubernetes.", "Graz, probably.", "Yes, Kafka.", "北京。"]
+TELLING = [
+    "Room 12.",
+    "Ask Grace.",
+    "Flight cancelled.",
+    "Why not?",
+    "All is well now.",
+    "Kubernetes.",
+    "Graz, probably.",
+    "Yes, Kafka.",
+    "北京。",
+]
 
 
 @pytest.mark.parametrize("a_message", [*ACKNOWLEDGEMENTS, *TELLING])
