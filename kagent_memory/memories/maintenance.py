@@ -161,9 +161,10 @@ class Maintenance(Transfer):
         end = time.monotonic() + timeout
         if filling := self._background.get("backfill"):
             await asyncio.wait([filling], timeout=timeout)  # until it has queued all its work
+        look_at = 0.0  # the first look is one's own
         while True:
-            if (now := time.monotonic()) >= self._look_at:
-                self._look_at = now + PAUSE_SECONDS  # one look serves all who wait
+            if (now := time.monotonic()) >= look_at:
+                self._look_at = now + PAUSE_SECONDS  # later ones serve all who wait
                 with suppress(StoreError):  # an unavailable store may still hold jobs
                     if not (await self.store.queue.pending(now=self.clock())).count:
                         self._look_at = now
@@ -173,6 +174,7 @@ class Maintenance(Transfer):
                 await self._log_unfinished()
                 return False
             await asyncio.sleep(PAUSE_SECONDS)
+            look_at = self._look_at
         is_counted = await self.deliveries.flush_within(max(0.01, end - time.monotonic()))
         return is_counted and await self._log_unfinished()
 

@@ -49,7 +49,7 @@ async def test_masked_before_anything_else_sees_it(file_uri: str, tmp_path: Path
         assert ("[pii: email]" in edit.why, "hunter2" in edit.why) == (True, False)
         assert (await memories.get(SCOPE, id)).content == "Write [pii: email] or call [pii: phone]"
         await memories.remember(SCOPE, SAID, "s1", ended=True)
-        assert await memories.drain(timeout=60)
+        assert await memories.drain(60)
         assert (await memories.recall(SCOPE, f"Who is {MAIL}?"))[0].memory.id == id
     assert MAIL not in repr((embedder.calls, llm.prompts))
     assert any("[pii: email]" in text for text in llm.prompts)
@@ -64,7 +64,7 @@ async def test_a_message_that_holds_it_is_not_saved_and_the_others_are(
     async with await opened(file_uri, worker=True, pii=policy) as memories:
         with caplog.at_level(logging.WARNING):
             await memories.remember(SCOPE, SAID, "s1", ended=True)
-        assert await memories.drain(timeout=60)
+        assert await memories.drain(60)
         assert await listed(memories, SCOPE) == {"I drink oolong tea."}
         assert len(await memories.recall(SCOPE, f"tea for {MAIL}")) == 1
     warned = [record.message for record in caplog.records if "not saved" in record.message]
