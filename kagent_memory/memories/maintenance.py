@@ -34,7 +34,7 @@ PAUSE_SECONDS = 0.05  # between two looks at the queue
 class Maintenance(Transfer):
     """The verbs of `Memories` for operating a store."""
 
-    _look_at = 0.0  # when a drain may look at the queue again
+    _next_look = 0.0  # when a drain may look at the queue again
 
     def start(self) -> None:
         """Start the background work: the worker, the prune, and the embedding of memories that were
@@ -161,20 +161,20 @@ class Maintenance(Transfer):
         end = time.monotonic() + timeout
         if filling := self._background.get("backfill"):
             await asyncio.wait([filling], timeout=timeout)  # until it has queued all its work
-        look_at = 0.0  # the first look is one's own
+        next_look = 0.0  # each caller looks once itself
         while True:
-            if (now := time.monotonic()) >= look_at:
-                self._look_at = now + PAUSE_SECONDS  # later ones serve all who wait
+            if (now := time.monotonic()) >= next_look:
+                self._next_look = now + PAUSE_SECONDS  # later looks serve all callers
                 with suppress(StoreError):  # an unavailable store may still hold jobs
                     if not (await self.store.queue.pending(now=self.clock())).count:
-                        self._look_at = now
+                        self._next_look = now
                         break
                 self.worker.wake()
             if now >= end:
                 await self._log_unfinished()
                 return False
             await asyncio.sleep(PAUSE_SECONDS)
-            look_at = self._look_at
+            next_look = self._next_look
         is_counted = await self.deliveries.flush_within(max(0.01, end - time.monotonic()))
         return is_counted and await self._log_unfinished()
 

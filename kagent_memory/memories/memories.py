@@ -345,10 +345,11 @@ class Memories(Writing, Forgetting, Maintenance):
 
 
 def _with_gate(gate: Gate | bool | None, settings: MemorySettings) -> tuple[Gate, MemorySettings]:
-    """Return the gate to ask, and the settings with it switched on or off by True or False.
+    """Return the gate, and the settings, in which True or False instead of a gate switches it on or
+    off.
 
     Raises:
-        ConfigurationError: it would fail later; the message says what a gate must have.
+        ConfigurationError: this is no gate; the message says what a gate must have.
     """
     if gate is None or isinstance(gate, bool):
         return WordGate(), settings if gate is None else settings.updated({"gate": gate})

@@ -184,8 +184,8 @@ def _halves(text: str) -> tuple[str, str]:
 
 
 def open_embedder(choice: Any, settings: MemorySettings) -> CheckedEmbedder | None:
-    """Return the embedder for a model name, kagent's configuration or an embedder itself; for None
-    that of the settings.
+    """Return the embedder for a model name, kagent's configuration or an embedder itself; for None,
+    the embedder of the settings.
 
     It loads and calls no model, but may import fastembed (for a local model) or LiteLLM (for an
     uncommon provider), so call it in a thread.

@@ -110,7 +110,7 @@ class CheckedReranker(CheckedModel):
 
 def open_reranker(choice: Any, settings: MemorySettings) -> Reranker | None:
     """Return the reranker for a value of the setting `rerank`, or for an object with `rerank`; for
-    None that of the settings.
+    None, the reranker of the settings.
 
     It may import fastembed (for a local model) or LiteLLM (for an uncommon provider), so call it in
     a thread.

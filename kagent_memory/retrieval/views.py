@@ -30,10 +30,10 @@ from .search import Search
 
 SCOPES_AT_ONCE = 4
 MAX_EXCLUSIONS = 50
-MAX_PAST = 50_000  # memories that a search of the past reads
+MAX_PAST = 50_000  # changed memories of a scope that a search of the past reads
 READ_AT_ONCE = 100
 MAX_SHORT_TERM = 50  # of one session, its newest
-VIEW_WEIGHT = 50  # to search a view, in units of `run_in_thread`, however small it is
+VIEW_WEIGHT = 50  # what each view adds to the cost of a search, in units of `run_in_thread`
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -71,9 +71,11 @@ class ManyViews:
         return np.concatenate([view.visible for view in self._views])
 
     @cached_property
-    def seen(self) -> Mask:
-        """The mask of the rows visible to readers, whether or not they pass the filter."""
-        return np.concatenate([view.seen for view in self._views])
+    def current(self) -> Mask:
+        """The mask of the rows that are active and have not expired, whether or not they pass the
+        filter.
+        """
+        return np.concatenate([view.current for view in self._views])
 
     def _view_of(self, row: int) -> tuple[int, View]:
         """Return the view that holds a row, after the number of its first row."""
@@ -244,31 +246,33 @@ async def open_views(
 
 
 async def past_views(source: MemoryStore, scope: Scope, search: Search) -> Sequence[View]:
-    """Return two views of a scope as it was at the time of a search: today's without what has
-    changed since, and one of what has, as it was. Memories reworded since are found by words alone,
-    forgotten and pruned ones not at all.
+    """Return two views of a scope as it was at the time of a search: today's view without the
+    memories that have changed since, and a view of the changed memories as they were then.
+
+    A memory whose text has changed since is found by words alone. Forgotten and pruned memories are
+    not found.
 
     Raises:
         InvalidInput: too many memories have changed since.
     """
     now, filter = search.now, search.filter
-    # first, so that nothing written meanwhile is in it unnoticed
+    # read first: a write during the search is then among the changes, and not in this view
     today = await source.view(scope, filter=filter, now=now)
     changed = await source.changed_since(scope, now)
-    former = [id for id, existed in changed.items() if existed]
-    if len(former) > MAX_PAST:
+    existing = [id for id, existed in changed.items() if existed]
+    if len(existing) > MAX_PAST:
         raise InvalidInput(
             f"More than {MAX_PAST:,} memories of a scope have changed since; name a later time."
         )
     memories: list[Memory] = []
     reworded: set[str] = set()
-    for batch in batched(former, READ_AT_ONCE):
+    for batch in batched(existing, READ_AT_ONCE):
         for whole in await source.whole(scope, batch):
             if memory := state_at(whole, now, search.session_id):
                 memories.append(memory)
                 if memory.content != whole.memory.content:
                     reworded.add(memory.id)
-    then = await MemoriesView.of(
+    changed_view = await MemoriesView.of(
         source,
         scope,
         memories,
@@ -277,22 +281,25 @@ async def past_views(source: MemoryStore, scope: Scope, search: Search) -> Seque
         filter=filter,
         now=now,
     )
-    same = await run_in_thread(today.size, lambda: today.without(today.index.rows_of(changed)))
-    return same, then
+    unchanged_view = await run_in_thread(
+        today.size, lambda: today.without(today.index.rows_of(changed))
+    )
+    return unchanged_view, changed_view
 
 
 def state_at(whole: Whole, at: datetime, session_id: str | None) -> Memory | None:
-    """Return a memory as it was at a time, with today's usage; None before it was first said, and
-    for a short-term memory of another session.
+    """Return a memory as it was at a time, with today's usage. Return None if it was first said
+    later, or was then a short-term memory of another session.
 
-    A memory counts from when it was said, even if it was ingested later; a fact that replaced
-    another did so when it was said, too.
+    A memory exists from when it was said, even if it was ingested later. A fact replaces another
+    from when it was said, too.
     """
     today = whole.memory
     states = every_state(today, whole.revisions)
     if at < min(map(valid_since, states)):
         return None
     later = [revision.before for revision in whole.revisions if revision.at > at]
+    # None before the first revision of a memory ingested later than it was said
     memory = (*later, today)[0] or (states[1:] or states)[0]
     if today.state == "superseded" and today.valid_to and memory.state in ("active", "superseded"):
         memory = replace(memory, state="active" if at < today.valid_to else "superseded")

@@ -250,8 +250,10 @@ class MemoryStore(ABC):
         return await MemoriesView.of(self, scope, memories, filter=filter, now=now)
 
     async def changed_since(self, scope: Scope, at: datetime) -> Mapping[str, bool]:
-        """Return the memories that may have been different at a past time, and short-term ones: id
-        → False if it certainly was not there yet.
+        """Return the ids of the memories that may have been different at a past time, and of all
+        short-term ones, each with False if the memory certainly did not exist yet, else True.
+
+        This default returns all; a store may be faster.
         """
         return dict.fromkeys(await self.kept(scope, EVERYTHING), True)
 

@@ -322,7 +322,7 @@ class Whole:
 
 
 def every_state(memory: Memory, revisions: Sequence[Revision]) -> Sequence[Memory]:
-    """Return the current and all former states of a memory."""
+    """Return all states of a memory: the current one, then the former ones, oldest first."""
     return (memory, *(revision.before for revision in revisions if revision.before is not None))
 
 

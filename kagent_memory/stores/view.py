@@ -66,23 +66,25 @@ class View(ABC):
         """
         superseded = bool(self.filter.superseded)
         if self.passing is None and not superseded:
-            return self.seen
+            return self.current
         return self.index.visible(self.now, superseded=superseded, among=self.passing)
 
     @cached_property
-    def seen(self) -> Mask:
-        """The mask of active rows that have not expired, whether or not they pass the filter."""
+    def current(self) -> Mask:
+        """The mask of the rows that are active and have not expired, whether or not they pass the
+        filter.
+        """
         return self.index.visible(self.now)
 
     @cached_property
     def hidden(self) -> Mask:
-        """The mask of the other rows, which have expired or are not active."""
-        return ~self.seen
+        """The mask of the rows that have expired or are not active."""
+        return ~self.current
 
     def without(self, rows: Mask | Rows) -> Self:
-        """Return the same view without these rows."""
+        """Return the same view, in which these rows are neither searched nor read."""
         view = copy(self)
-        for name in ("visible", "seen", "hidden"):
+        for name in ("visible", "current", "hidden"):
             mask = getattr(self, name).copy()
             mask[rows] = False
             setattr(view, name, mask)
@@ -170,11 +172,11 @@ class MemoriesView(View):
     It fits stores with few memories per scope, past states of a scope, and short-term memories.
 
     Attributes:
-        found: id → memory.
-        reworded: the ids of memories whose stored text, and so vector, is different by now.
+        memories_by_id: the memories.
+        reworded: the ids of the memories whose stored vector is that of a later text.
     """
 
-    found: Mapping[str, Memory]
+    memories_by_id: Mapping[str, Memory]
     reworded: Set[str]
 
     @classmethod
@@ -189,7 +191,7 @@ class MemoriesView(View):
         filter: Filter = EVERYTHING,
         now: datetime,
     ) -> Self:
-        """Return a view of these memories, in which those in these states count as active."""
+        """Return a view of some memories. Those in one of `states` count as active."""
 
         def indexed() -> Self:
             postings = Texts().postings
@@ -226,5 +228,5 @@ class MemoriesView(View):
     @override
     async def memories(self, ids: Sequence[str], *, hidden: bool = False) -> Mapping[str, Memory]:
         rows = self.index.rows_of(ids)
-        ids = self.index.ids_of(rows if hidden else rows[self.seen[rows]])
-        return {id: self.found[id] for id in ids}
+        ids = self.index.ids_of(rows if hidden else rows[self.current[rows]])
+        return {id: self.memories_by_id[id] for id in ids}

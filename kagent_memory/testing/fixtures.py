@@ -159,7 +159,7 @@ def features_of(view: View, ids: Sequence[str], reach: int) -> dict[str, dict[st
             "author": index.authors[row],
             **dict(zip(COLUMNS.names or (), index.columns[row].tolist(), strict=True)),
         }
-        for row in index.near(index.rows_of(ids), reach, view.seen).tolist()
+        for row in index.near(index.rows_of(ids), reach, view.current).tolist()
     }
 
 

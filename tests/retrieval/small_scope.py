@@ -74,7 +74,7 @@ class SmallScope:
         )
         search.terms = search.question.terms
         visible = self.index.visible(NOW)
-        search.view = SimpleNamespace(index=self.index, visible=visible, seen=visible)  # type: ignore
+        search.view = SimpleNamespace(index=self.index, visible=visible, current=visible)  # type: ignore
         nearest = _ordered(cosines or {})
         near = Near(nearest, _ordered(full) if full else nearest)
         return rank(search, self.search_text(query), near, settings)

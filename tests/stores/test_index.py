@@ -344,7 +344,7 @@ def answers_of(index: ScopeIndex, ids: list[str]) -> list[Any]:
                 answers += [matches.documents, matches.average_length, matches.frequencies]
         visible = index.visible(now)
         answers += [index.ids_of(index.newest(limit, visible, None, NOW)) for limit in (1, 9)]
-        view: Any = SimpleNamespace(index=index, seen=visible)
+        view: Any = SimpleNamespace(index=index, current=visible)
         for id in ids:
             answers += [features_of(view, [id], reach) for reach in (0, 1, 3)]
     return answers

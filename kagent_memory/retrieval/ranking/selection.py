@@ -160,7 +160,7 @@ async def with_sources(
         memories_by_row |= {
             row: memory
             for row, memory in read_memories.items()
-            if memory.state != "superseded" and view.seen[row]
+            if memory.state != "superseded" and view.current[row]
         }
         successors |= newer
         unread = {*newer.values()} - memories_by_row.keys() - successors.keys()

@@ -126,7 +126,9 @@ class Table:
         candidates = _mask(size, matches.rows, near.trimmed.rows, near.full.rows).nonzero()[0]
         own_scores = self.fused(words[candidates], dense[candidates]) + exact[candidates]
         shortlist = candidates[best(own_scores, search.shortlist)]
-        rows = index.near(np.concatenate([shortlist, search.dated]), max(STEPS), search.view.seen)
+        rows = index.near(
+            np.concatenate([shortlist, search.dated]), max(STEPS), search.view.current
+        )
 
         self.rows = rows
         self.columns = index.columns[rows]

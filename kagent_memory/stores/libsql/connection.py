@@ -296,7 +296,7 @@ class LibSQLSession:
     """
 
     half = np.dtype("<f2")
-    waits = False
+    on_event_loop = False
 
     connection: Connection
     ring: KeyRing | None = None

@@ -240,28 +240,28 @@ def encoded(name: str, value: Any) -> Any:
 
 
 def _portions(queries: Iterable[Query]) -> Iterator[Sequence[Query]]:
-    """Yield the statements in portions to send at once, new rows of a table as one statement: one
-    for each would take three times as long.
+    """Yield the statements in portions to send at once. The new memories or vectors of a portion
+    are one statement: one for each would take three times as long.
     """
     weight = 0
 
-    def place(query: Query) -> tuple[str, object, int]:
+    def portion_of(query: Query) -> tuple[str, object, int]:
         nonlocal weight
         name, values = query
         weight += max(_size(values), LARGE_BYTES // MAX_WAITING)
         return name, values.get("space"), weight // LARGE_BYTES
 
-    for (name, *_), portion in groupby(queries, place):
+    for (name, *_), portion in groupby(queries, portion_of):
         rows = [values for _, values in portion]
         if name == "insert_memory":
-            united = json.dumps(
+            all_rows = json.dumps(
                 [{**values, "scope_id": None} for values in rows],
                 ensure_ascii=False,
                 default=lambda value: (
                     rf"\x{value.hex()}" if isinstance(value, bytes) else str(value)
                 ),
             )
-            rows = [{**rows[0], "rows": united}]
+            rows = [{**rows[0], "rows": all_rows}]
         elif name == "put_vector":
             columns = {column: [row[column] for row in rows] for column in ("id", "embedding")}
             rows = [{**rows[0], **columns}]
@@ -269,7 +269,7 @@ def _portions(queries: Iterable[Query]) -> Iterator[Sequence[Query]]:
 
 
 def _size(values: Values) -> int:
-    """Return the size of the texts and bytes among values."""
+    """Return the total length of the texts and bytes among these values."""
     return sum(len(value) for value in values.values() if isinstance(value, (str, bytes)))
 
 
@@ -290,18 +290,18 @@ class PostgresSession:
         writes: True if the script may write.
 
     Attributes:
-        moved: the ids of the scopes that the script wrote to.
+        written_scopes: the ids of the scopes that the script wrote to.
     """
 
     half = np.dtype(">f2")
-    waits = True
+    on_event_loop = True
 
     connection: AnyConnection
     traits: Traits
     scope: Scope | None = None
     ring: KeyRing | None = None
     writes: bool = False
-    moved: set[bytes] = field(default_factory=set[bytes], init=False)
+    written_scopes: set[bytes] = field(default_factory=set[bytes], init=False)
     _waiting: list[Statement] = field(default_factory=list[Statement], init=False)
     _in_transaction: bool = field(default=False, init=False)
 
@@ -352,7 +352,7 @@ class PostgresSession:
 
     def _statement(self, query: str, values: Values) -> Statement:
         if "step" in values:
-            self.moved.add(values["scope_id"])
+            self.written_scopes.add(values["scope_id"])
         text, names = statement(DIALECT, query, values.get("space"), values.get("width"))
         return text, {name: encoded(name, values[name]) for name in names}
 
@@ -390,11 +390,11 @@ class PostgresSession:
 # -- errors ---------------------------------------------------------------------------------------
 
 # The error of a refused connection has no SQLSTATE, only a text.
-_REFUSED = re.compile(
+_REFUSALS = re.compile(
     'password|authentication|pg_hba.conf|role "|database "|permission denied'
     "|could not translate host name|invalid"
 )
-_TRANSIENT = re.compile(
+_OUTAGES = re.compile(
     "Connection refused|starting up|shutting down|recovery mode|too many|not yet accepting"
     "|remaining connection"
 )
@@ -433,7 +433,7 @@ def translated_refusal(error: psycopg.Error) -> KagentMemoryError:
     if isinstance(error, psycopg.InterfaceError):  # on the usual event loop of Windows
         return ConfigurationError(words)
     reason = words.partition("FATAL:")[2] or words
-    if not _REFUSED.search(reason) or _TRANSIENT.search(words):
+    if not _REFUSALS.search(reason) or _OUTAGES.search(words):
         return StoreError(f"memory unavailable: {words}")
     return ConfigurationError(
         f"PostgreSQL refused the connection: {reason.strip()}; check host, user, password and "

@@ -274,11 +274,11 @@ class PostgresDatabase(Database):
             except OUTDATED:  # rolled back
                 await within(connection, CONNECT_SECONDS, _forget_prepared(connection))
                 result = await session.complete(script)
-            if self.wrote is not None and session.moved:
+            if self.wrote is not None and session.written_scopes:
                 position = None
                 with suppress(psycopg.Error):  # the transaction is committed
                     position = (await node_of(connection))["position"]
-                self.wrote(session.moved, position)
+                self.wrote(session.written_scopes, position)
             return result
 
         try:

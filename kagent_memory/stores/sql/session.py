@@ -38,12 +38,13 @@ class Session(Protocol):
 
     Attributes:
         half: the type of the numbers in vectors that statements return as bytes.
-        waits: True if a script may wait for a thread; False if it runs on one.
+        on_event_loop: True if scripts run on the event loop, and leave long work to a thread;
+            False if a script runs in a thread of its own.
         ring: the keys that encrypt rows; None: rows are plain.
     """
 
     half: np.dtype[np.float16]
-    waits: bool
+    on_event_loop: bool
     ring: KeyRing | None
 
     async def execute(self, *queries: Query) -> Sequence[Sequence[Row]]:
@@ -181,7 +182,8 @@ Script: TypeAlias = Callable[[Session], Coroutine[Any, Any, T]]
 
 
 class Database(Protocol):
-    """A database that runs scripts, which wait for nothing but their session.
+    """A database that runs scripts, which await their session and, on the event loop, work in
+    threads.
 
     Attributes:
         has_nearest: True if statements can search vectors.

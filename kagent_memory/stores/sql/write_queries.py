@@ -42,7 +42,7 @@ async def apply(session: Transaction, batch: Batch, *, now: datetime) -> Applied
             "An event of this batch was already ingested; read which ones and retry without them."
         )
     plan = await run_in_thread(
-        PLAN_WEIGHT * len(batch.changes) * session.session.waits,
+        PLAN_WEIGHT * len(batch.changes) * session.session.on_event_loop,
         Plan,
         batch,
         stored,
