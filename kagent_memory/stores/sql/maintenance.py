@@ -59,7 +59,7 @@ async def rotate(database: Database, *, dry_run: bool) -> Rotated:
         raise ConfigurationError(
             "There is no key to encrypt with: set KAGENT_MEMORY_ENCRYPTION_KEYS=id:key."
         )
-    scopes, rows = 0, 0
+    scopes = rows = 0
     async for page in pages(database, "next_scopes", header=ring.header):
         for scope in (to_scope(row) for row in page if row["stale"]):
             scopes += 1
@@ -80,7 +80,9 @@ async def _reseal(session: Transaction, header: bytes) -> int:
     Rows are read and written as usual: the codec opens them with the key that sealed them, and
     seals them with the current one.
     """
-    [row] = await session.rows("lock_scope")
+    row = await session.row("lock_scope")
+    if not row:  # the scope was forgotten meanwhile
+        return 0
     codec = session.codec
     salt, stored = codec.salt(row), bytes(row["salt"])
     count = int(not stored.startswith(header))
@@ -88,11 +90,13 @@ async def _reseal(session: Transaction, header: bytes) -> int:
         # With a plain salt the content hashes are plain, too; the sealed salt keys them.
         plain = await session.rows("content_hashes") if salt == stored else ()
         await session.send("replace_salt", salt=codec.sealed_salt(salt))
-        values = (
-            {"id": row["id"], "content_hash": codec.hash(bytes(row["content_hash"]))}
-            for row in plain
+        await session.run_many(
+            "replace_hash",
+            (
+                {"id": row["id"], "content_hash": codec.hash(bytes(row["content_hash"]))}
+                for row in plain
+            ),
         )
-        await session.run_many("replace_hash", values)
     for stale, write, resealed in TABLES:
         rows = await session.rows(stale, header=header, limit=ROWS_AT_ONCE)
         await session.run_many(write, (resealed(codec, row) for row in rows))

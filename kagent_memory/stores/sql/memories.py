@@ -103,13 +103,15 @@ class SqlMemoryStore(Part, MemoryStore):
         dimensions = None if number is None else await self.spaces.dimensions_of(number)
         batch = await _prepared(batch, dimensions)
         self.indexes.unsettle(scope)
-        script = partial(write_queries.apply, batch=batch, now=now)
-        return await run(self.database, script, scope, write=True)
+        return await run(
+            self.database, partial(write_queries.apply, batch=batch, now=now), scope, write=True
+        )
 
     @override
     async def forget(self, scope: Scope, which: Erasure) -> tuple[str, ...]:
-        script = partial(forgetting.forget, which=which)
-        return await self._erase(scope, script, dry_run=which.dry_run)
+        return await self._erase(
+            scope, partial(forgetting.forget, which=which), dry_run=which.dry_run
+        )
 
     async def _erase(
         self,
@@ -135,24 +137,32 @@ class SqlMemoryStore(Part, MemoryStore):
                 "space": number,
                 "embedding": checked_vector(vector, await self.spaces.dimensions_of(number)),
             }
-            for whole in memories
+            # of a memory that comes twice the last: a statement takes each row once
+            for whole in {whole.memory.id: whole for whole in memories}.values()
             for number, vector in whole.vectors.items()
         ]
-        script = partial(
-            write_queries.restore,
-            batch=await _prepared(Batch(changes=changes), None, written=not dry_run),
-            memories=memories,
-            vectors=vectors,
-            dry_run=dry_run,
+        return await run(
+            self.database,
+            partial(
+                write_queries.restore,
+                batch=await _prepared(Batch(changes=changes), None, written=not dry_run),
+                memories=memories,
+                vectors=vectors,
+                dry_run=dry_run,
+            ),
+            scope,
+            write=not dry_run,
         )
-        return await run(self.database, script, scope, write=not dry_run)
 
     @override
     async def evict(
         self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime, dry_run: bool = False
     ) -> tuple[str, ...]:
-        script = partial(forgetting.evict, ids=ids, keep=keep, now=now, dry_run=dry_run)
-        return await self._erase(scope, script, dry_run=dry_run)
+        return await self._erase(
+            scope,
+            partial(forgetting.evict, ids=ids, keep=keep, now=now, dry_run=dry_run),
+            dry_run=dry_run,
+        )
 
     # -- one scope: reading ---------------------------------------------------------------------
 
@@ -336,8 +346,13 @@ class SqlMemoryStore(Part, MemoryStore):
     async def lacking_vectors(
         self, session: Transaction, scopes: Sequence[Scope], space_number: int, *, now: datetime
     ) -> Sequence[Scope]:
-        values = {"space": space_number, "scope_ids": [scope.id for scope in scopes], "now": now}
-        return [*map(to_scope, await session.rows("lacking_vectors", **values))]
+        rows = await session.rows(
+            "lacking_vectors",
+            space=space_number,
+            scope_ids=[scope.id for scope in scopes],
+            now=now,
+        )
+        return [*map(to_scope, rows)]
 
     @override
     @reading
