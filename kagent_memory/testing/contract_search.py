@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ..errors import InvalidInput
+from ..errors import ConfigurationError, InvalidInput
 from ..language.tokenizer import index_terms, query_terms
 from ..records import Memory, Vector
 from ..stores.columns import NONE, ticks
+from ..stores.values import Whole
 from ..stores.view import View
 from .fixtures import (
     BEYOND_INT32,
@@ -238,6 +239,19 @@ class VectorSearchContract(ContractPart):
         assert {added.id} < changed.keys()
         assert changed[edited.id]
         assert changed.get(same.id, True)
+
+    async def test_of_a_memory_restored_twice_the_last_vector_counts(
+        self, home: ScopedStore
+    ) -> None:
+        """A memory may come twice in one call to a store that restores; its last vectors stay."""
+        space, memory = await home.space(3), a_memory("the tea is green")
+        twice = [Whole(memory, vectors={space: vector(*row)}) for row in ((1, 0, 0), (0, 1, 0))]
+        try:
+            outcomes = await home.store.memories.restore(home.scope, twice, now=home.now)
+        except ConfigurationError:
+            pytest.skip("this store restores nothing")
+        assert [*outcomes] == ["added", "present"]
+        assert await home.nearest(space, 0, 1, 0) == [(memory.id, 1.0)]
 
     async def test_changed_content_loses_its_vectors(self, home: ScopedStore) -> None:
         """Changing the content drops its vectors unless the batch brings new ones; other changes
