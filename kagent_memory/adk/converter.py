@@ -6,7 +6,7 @@ import json
 import logging
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, cast
@@ -52,7 +52,7 @@ MAX_NAME_CHARS, MAX_URI_CHARS = 200, 2_000
 # -- events ---------------------------------------------------------------------------------------
 
 
-def messages(events: Sequence[Event], ingested: Set[str] = frozenset()) -> list[Message]:
+def messages(events: Sequence[Event], ingested: Container[str] = ()) -> list[Message]:
     """Convert events to messages, in order, after an empty message for each rewound event, which
     withdraws that event from the queue.
 

@@ -402,12 +402,12 @@ class KagentMemoryService(BaseMemoryService):
         """Queue events with fields for all resulting memories; see `Memories.remember`."""
 
         async def queue(memories: Memories) -> str | None:
-            # an event that this process has not converted may hold recalled texts
+            # other events may hold recalled texts
             known = state.converted.intersection(event.id for event in events)
             ingested = (
                 await memories.store.memories.taken(scope, session_id, [*known])
                 if known and hasattr(memories, "store")  # a server alone knows its own
-                else frozenset[str]()
+                else ()
             )
             spoken = await run_in_thread(EVENT_WEIGHT * len(events), messages, events, ingested)
             state.add_recalled(text for message in spoken for text in message.recalled)
@@ -415,7 +415,7 @@ class KagentMemoryService(BaseMemoryService):
             if spoken and state.recalled:  # an echo may come turns after its source
                 spoken.append(replace(spoken[-1], text="", recalled=state.recalled))
             job = await memories.remember(scope, spoken, session_id, **options)
-            state.converted.update(message.event_id for message in spoken)
+            state.converted.update(message.event_id for message in spoken if not message.recalled)
             return job
 
         return await self._thread.run(queue, finish=True)

@@ -70,7 +70,7 @@ class SessionState:
     """The state of one session in this process.
 
     Attributes:
-        converted: the ids of the events that became messages.
+        converted: the ids of events that became messages without recalled texts.
         recalled: the last texts that memory put before the model.
         progress: for each policy of auto-save, its progress through the session.
         prefetched: for each policy of prefetch, the last invocation that searched and the block

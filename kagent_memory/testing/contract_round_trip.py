@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -121,6 +122,16 @@ class RoundTripContract(ContractPart):
         for time in (stored.created_at, stored.happened_at, stored.valid_from):
             assert time is not None
             assert time.utcoffset() == timedelta(0)
+
+    async def test_both_times_of_a_repeated_hour_stay_apart(self, home: ScopedStore) -> None:
+        """When clocks are put back, two times of a zone look the same, an hour apart."""
+        night = datetime(2025, 10, 26, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"))
+        memories = [
+            a_memory(f"tea {fold}", happened_at=night.replace(fold=fold)) for fold in (0, 1)
+        ]
+        await home.add(*memories)
+        stored = [(await home.get(memory.id)).happened_at for memory in memories]
+        assert stored == [datetime(2025, 10, 26, hour, 30, tzinfo=UTC) for hour in (0, 1)]
 
     @examples
     @given(importance=st.floats(0, 1))

@@ -25,10 +25,8 @@ async def forget(session: Transaction, which: Erasure) -> tuple[str, ...]:
     """See `Store.forget`."""
     if not which.dry_run:
         await session.touch(1)
-    values = {**asdict(which), "ids": known(which.ids)}
-    erased, without_history = await _lineage(
-        session, {*await session.ids("chosen_memories", **values)}
-    )
+    chosen = await session.ids("chosen_memories", **{**asdict(which), "ids": known(which.ids)})
+    erased, without_history = await _lineage(session, {*chosen})
     facts = {id: whole for id, whole in erased.items() if whole.memory.state != "source"}
     sources = {
         (whole.memory.session_id, key)

@@ -163,10 +163,13 @@ class JobQueue(Part):
         """Return the ids and fences of the claimable jobs: scopes served never or longest ago
         first, then the oldest job.
         """
-        models = ["\x1f".join(pair) for pair in exclude]
         return [
             *await session.rows(
-                "claimable", now=now, models=models, served=[*self._served], limit=CANDIDATES
+                "claimable",
+                now=now,
+                models=["\x1f".join(pair) for pair in exclude],
+                served=[*self._served],
+                limit=CANDIDATES,
             )
         ]
 
