@@ -22,7 +22,7 @@ from kagent_memory import (
     MemorySettings,
     Scope,
 )
-from kagent_memory.models.prompts.fence import without_fenced
+from kagent_memory.models.prompts.fence import CLOSING, OPENING, without_fenced
 
 from .scripted import (
     APP,
@@ -96,23 +96,23 @@ async def test_events_take_fields_from_metadata(
 
 
 async def test_only_what_is_not_ingested_is_converted(uri: str, monkeypatch: pytest.MonkeyPatch):
-    """A session added again converts only new events, and all once its tenant was forgotten. Of
-    what its last message says nothing is lost, though memory showed some of it.
+    """A session added again converts only new events and those with recalled texts, and all once
+    its tenant was forgotten. Of its last message nothing is lost, though memory showed some of it.
     """
     read = Mock(wraps=without_fenced)
     monkeypatch.setattr("kagent_memory.adk.converter.without_fenced", read)
-    session, later = session_of("I am Ada", "I live in Oslo"), session_of("I am Ada\nI fly")
+    recalling = f"{OPENING}\n- I am Ada\n{CLOSING}\nWho am I?"
+    session, later = session_of(recalling, "I live in Oslo"), session_of("- I am Ada\nI fly")
     async with KagentMemoryService(uri, llm=False, tenant="acme") as service:
-        service.state(session).add_recalled(["I am Ada"])
-        for texts in (2, 3, 3):
+        for texts in (2, 4, 5):
             await service.add_session_to_memory(session)
             assert await service.drain()
             assert read.call_count == texts
             session.events[2:] = later.events
-        assert "I am Ada\nI fly" in await search(service, "fly")
+        assert "- I am Ada\nI fly" in await search(service, "fly")
         await service.memories.forget_tenant("acme")
         await service.add_session_to_memory(session)
-        assert read.call_count == 6
+        assert read.call_count == 8
 
 
 # -- what cannot be stored --
