@@ -139,10 +139,15 @@ def from_base64(text: object) -> bytes:
     return base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
 
 
-@lru_cache  # the rows of a batch share their times
 def to_iso(at: datetime) -> str:
     """Return a time in UTC as text that sorts like it: 2026-01-31T09:30:00.000000Z."""
-    return at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    # in its own zone a time equals the one an hour later, when clocks are put back
+    return _utc_to_iso(at.astimezone(UTC))
+
+
+@lru_cache  # the rows of a batch share their times
+def _utc_to_iso(at: datetime) -> str:
+    return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def known(ids: Iterable[str]) -> list[str]:

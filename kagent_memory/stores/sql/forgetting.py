@@ -47,8 +47,11 @@ async def forget(session: Transaction, which: Erasure) -> tuple[str, ...]:
     withdrawn = await withdraw(session, which.session_id, which.everything, events)
     tombstones |= {("event", event) for event in withdrawn}
     if tombstones:
-        values = parallel_lists(sorted(tombstones), "kinds", "keys")
-        await session.send("insert_tombstones", **values, at=which.now)
+        await session.send(
+            "insert_tombstones",
+            **parallel_lists(sorted(tombstones), "kinds", "keys"),
+            at=which.now,
+        )
     for statement in ("end_decisions", "erase_revisions") if without_history else ():
         await session.send(statement, ids=sorted(without_history))
     await erase(session, erased_ids)

@@ -42,8 +42,10 @@ async def put(session: Transaction, jobs: Sequence[Job]) -> None:
         payload = without_events(job.payload, {row["event_id"] for row in ingested})
         for earlier in map(scoped.codec.job, queued):
             job, payload = replace(job, id=earlier.id), united(earlier.payload, payload)
-        values = scoped.codec.job_values(replace(job, payload=payload))
-        await scoped.send("coalesce_job" if queued else "insert_job", **values)
+        await scoped.send(
+            "coalesce_job" if queued else "insert_job",
+            **scoped.codec.job_values(replace(job, payload=payload)),
+        )
 
 
 async def withdraw(
@@ -70,8 +72,9 @@ async def withdraw(
     for job in jobs.values():
         payload = without_events(job.payload, events | withdrawn)
         if payload is not job.payload:
-            values = session.codec.job_values(replace(job, payload=payload))
-            await session.send("replace_payload", **values)
+            await session.send(
+                "replace_payload", **session.codec.job_values(replace(job, payload=payload))
+            )
     return withdrawn
 
 
