@@ -34,8 +34,9 @@ async def forget(session: Transaction, which: Erasure) -> tuple[str, ...]:
         for _, key in tombstones_of(whole)
     }
     if facts:
-        event_lists = parallel_lists(sources, "session_ids", "event_ids")
-        turns = await session.ids("sources_of", ids=[*facts], **event_lists)
+        turns = await session.ids(
+            "sources_of", ids=[*facts], **parallel_lists(sources, "session_ids", "event_ids")
+        )
         erased |= await session.wholes(turns)
     erased_ids = tuple(erased)
     if which.dry_run:
