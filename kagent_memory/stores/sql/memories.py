@@ -92,8 +92,9 @@ class SqlMemoryStore(Part, MemoryStore):
         stored.
         """
         if await session.rows("hold_index", salt=stamp.salt, erased=stamp.erased):
-            sealed = session.codec.sealed_index(packed)
-            await session.send("put_index", version=stamp.version, packed=sealed)
+            await session.send(
+                "put_index", version=stamp.version, packed=session.codec.sealed_index(packed)
+            )
 
     # -- one scope: writing ---------------------------------------------------------------------
 

@@ -212,10 +212,10 @@ class JobQueue(Part):
             error: the error of the last attempt.
             dead: True to make it a dead letter.
         """
-        released = replace(
-            job, state="dead" if dead else "queued", run_after=run_after, error=error
+        values = session.codec.job_values(
+            replace(job, state="dead" if dead else "queued", run_after=run_after, error=error)
         )
-        return bool(await session.rows("release_job", **session.codec.job_values(released)))
+        return bool(await session.rows("release_job", **values))
 
     @reading
     async def jobs(
