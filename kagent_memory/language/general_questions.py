@@ -15,7 +15,7 @@ _SUM = (
     r"|(?:the )?square root of"
 )
 _SIGN = rf"\d\s*(?:[+*×÷^%]|[-/] |x ?\d|{_SUM})|square root of \d"
-GENERAL: Final[tuple[str, ...]] = (
+GENERAL: Final = (
     r"what(?:'s| is| are| was) (?:the )?(?:capital|population|currency|speed|meaning|definition"
     r"|formula|square root|"
     r"boiling point|melting point|height|distance|weather|time zone|chemical symbol|plural"

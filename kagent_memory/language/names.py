@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from .tokenizer import STOP_WORDS, tokens
 
@@ -24,6 +24,19 @@ def identifiers(text: str) -> Sequence[frozenset[str]]:
     """
     quoted = (frozenset(tokens(match[1])) - STOP_WORDS for match in _QUOTED.finditer(text))
     return list(dict.fromkeys(filter(None, (*quoted, *_named(text.split())))))
+
+
+def is_known(query: str, terms: Sequence[str], known: Collection[str]) -> bool:
+    """Return True if memories hold a name of a query, or most of its words other than numbers.
+
+    Args:
+        query: the query.
+        terms: its terms without stop words.
+        known: the terms among these that memories hold.
+    """
+    words = [term for term in terms if not term.isdecimal()]
+    has_most = 2 * sum(word in known for word in words) > len(words)
+    return has_most or any(name <= {*known} for name in identifiers(query))
 
 
 def _named(words: Sequence[str]) -> Iterator[frozenset[str]]:

@@ -25,8 +25,9 @@ _ANY = ""  # instead of a word, for phrases that may stand within longer runs of
 def is_about_oneself(text: str) -> bool:
     """Return True if a text has a word such as "my", "we" or "mein"."""
     words = _CONTRACTED_WORD.findall(text.casefold().replace("’", "'"))
-    unspaced = QUERY_WORDS["first_person_unspaced"]
-    return not _FIRST_PERSON.isdisjoint(words) or any(word in text for word in unspaced)
+    return not _FIRST_PERSON.isdisjoint(words) or any(
+        word in text for word in QUERY_WORDS["first_person_unspaced"]
+    )
 
 
 def states_preference(text: str, author: str | None = None) -> bool:
@@ -46,8 +47,7 @@ def states_preference(text: str, author: str | None = None) -> bool:
 
 @lru_cache(maxsize=256)  # called for the topics and again for the index terms of a text
 def _is_preference(text: str) -> bool:
-    plain = text.casefold().replace("’", "'").replace("‘", "'")
-    folded = " ".join(plain.split())
+    folded = " ".join(text.casefold().replace("’", "'").replace("‘", "'").split())
     phrases = _phrases_by_word()
     return any(
         # most texts hold no phrase, and looking up their words is faster
@@ -77,8 +77,7 @@ def _phrases_by_word() -> Mapping[str, Sequence[tuple[str, re.Pattern[str]]]]:
         )
         for name, forms_of in phrases.items():
             for phrase in forms_of:
-                spaced = name != "anywhere"
-                word = max(_WORD.findall(phrase), key=len) if spaced else _ANY
+                word = _ANY if name == "anywhere" else max(_WORD.findall(phrase), key=len)
                 by_word[word].append((phrase, pattern))
     return by_word
 

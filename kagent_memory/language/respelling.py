@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
 
-MAX_RESPELT: Final = 2  # words of one query; hundreds of spellings each are looked up
+MAX_RESPELT = 2  # words of one query; hundreds of spellings each are looked up
 _MIN_LETTERS = 4
 _MAX_LETTERS = 24
 _CERTAIN_LETTERS = 5  # one letter turns a shorter word into many others
@@ -26,9 +25,8 @@ def respellings(terms: Iterable[str], known: Mapping[str, int]) -> dict[str, lis
         terms: the terms of a query.
         known: the terms among them that some memory holds.
     """
-    unknown = [term for term in terms if term not in known and _alphabet(term)][:MAX_RESPELT]
     spellings: dict[str, list[str]] = {}
-    for term in unknown:
+    for term in [term for term in terms if term not in known and _alphabet(term)][:MAX_RESPELT]:
         letters = _alphabet(term)
         edits: list[str] = []
         for place in range(len(term) + 1):

@@ -43,7 +43,7 @@ def _other_letter(letter: str) -> str:
     script = unicodedata.name(letter, "").partition(" ")[0]
     for step in _STEPS if letter.isalpha() else ():
         other = chr(ord(letter) + step)
-        alike = other.isalpha() and other.islower() == letter.islower()
-        if alike and unicodedata.name(other, "").partition(" ")[0] == script:
+        is_alike = unicodedata.name(other, "").partition(" ")[0] == script
+        if is_alike and other.isalpha() and other.islower() == letter.islower():
             return other
     return letter

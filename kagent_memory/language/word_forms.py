@@ -11,12 +11,12 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from .tokenizer import STOP_WORDS, stem, tokens
 from .word_lists import table
 
-MAX_WORDS: Final = 8  # of one query
+MAX_WORDS = 8  # of one query
 _MAX_CHARS = 1_000
 _MIN_LETTERS = 3
 _WORD = re.compile(r"[^\W\d_]+")
@@ -55,7 +55,7 @@ def word_forms(text: str) -> tuple[dict[str, list[str]], frozenset[str]]:
     At most `MAX_WORDS` words are expanded. Both are empty if the query is in English or its
     language is unknown.
     """
-    words = list(_words(text[:_MAX_CHARS]))
+    words = list(_words(text))
     spoken = _spoken(frozenset(words))
     if spoken is None and text.isascii():
         return {}, frozenset()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Protocol
@@ -26,22 +25,6 @@ class Gate(Protocol):
     def searches(self, text: str) -> bool:
         """Return True to search for `text`, a user's message."""
         ...
-
-
-def is_known(
-    terms: Sequence[str], names: Collection[AbstractSet[str]], held: Collection[str]
-) -> bool:
-    """Return True if memories hold a name of a query, or most of its words other than numbers.
-
-    Args:
-        terms: the terms of the query without stop words.
-        names: the terms of each of its names and identifiers.
-        held: the terms among these that memories hold.
-    """
-    words = [term for term in terms if not term.isdecimal()]
-    return any(name <= set(held) for name in names) or 2 * sum(
-        word in held for word in words
-    ) > len(words)
 
 
 @dataclass(frozen=True)

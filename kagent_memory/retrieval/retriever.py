@@ -8,7 +8,7 @@ from functools import partial
 
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, InvalidInput
-from ..language.names import identifiers
+from ..language.names import is_known
 from ..language.tokenizer import is_small, query_terms
 from ..models.llm import Llm
 from ..models.reranking import Reranker
@@ -22,7 +22,7 @@ from ..stores.values import TextMatches
 from ..stores.vectors import Nearest
 from ..stores.view import Stale
 from .embedding_spaces import StoreEmbedder, blended
-from .query import Gate, WordGate, is_known
+from .query import Gate, WordGate
 from .question import UNRELATED, Question, trust
 from .ranking.rank import Ranked, rank
 from .ranking.selection import select, to_hits, with_sources
@@ -144,7 +144,7 @@ class Retriever:
             views = await open_views(self.store, search)
             terms = query_terms(text)
             matches = await run_in_thread(views.size, views.text, terms, limit=0)
-            if is_known(terms, identifiers(text), matches.frequencies):
+            if is_known(text, terms, matches.frequencies):
                 return None
         return Recall(mode=self._mode(search), degraded=(GATED,))
 

@@ -47,12 +47,12 @@ class ManyViews:
     scores the same in each scope.
 
     Args:
-        views: one of each scope; then those of short-term memories.
-        parts: the number of views of each scope; its sessions go through all of them.
+        views: one of each scope, then those of short-term memories; of a past scope two.
+        past: the search of the past whose views these are; None: they show the present.
     """
 
-    def __init__(self, views: Sequence[View], parts: int = 1) -> None:
-        self._views, self._parts = views, parts
+    def __init__(self, views: Sequence[View], past: Search | None = None) -> None:
+        self._views, self._past = views, past
         self._starts = [0, *accumulate(len(view.index.ids) for view in views[:-1])]
         self._of_scope: dict[Scope, list[tuple[int, View]]] = {}
         for start, view in zip(self._starts, views, strict=True):
@@ -63,7 +63,8 @@ class ManyViews:
     @cached_property
     def index(self) -> ScopeIndex:
         """The index of all memories."""
-        return JoinedIndex.of([view.index for view in self._views], self._parts)
+        # sessions go through both views of a past scope
+        return JoinedIndex.of([view.index for view in self._views], 2 if self._past else 1)
 
     @cached_property
     def visible(self) -> Mask:
@@ -164,9 +165,17 @@ class ManyViews:
         for row in rows:
             start, view = self._view_of(row)
             rows_by_view.setdefault(view, {})[view.index.ids[row - start]] = row
-        answers = await few_at_once(
-            lambda view: view.memories([*rows_by_view[view]], hidden=hidden), [*rows_by_view]
-        )
+
+        async def read(view: View) -> Mapping[str, Memory]:
+            ids = [*rows_by_view[view]]
+            if self._past is None:
+                return await view.memories(ids, hidden=hidden)
+            # with their history, for they may have changed since the view was taken
+            wholes = await view.source.whole(view.scope, ids)
+            states = {whole.memory.id: state_at(whole, self._past) for whole in wholes}
+            return {id: memory for id, memory in states.items() if memory}
+
+        answers = await few_at_once(read, [*rows_by_view])
         return {
             ids[id]: memory
             for ids, memories in zip(rows_by_view.values(), answers, strict=True)
@@ -229,7 +238,7 @@ async def open_views(
     filter, now = search.filter, search.now
     if search.as_of is not None:
         views = [view for scope in scopes for view in await past_views(source, scope, search)]
-        return ManyViews(views, parts=2)
+        return ManyViews(views, search)
     short_term: list[View] = []
     for scope in scopes if session_id and has_short_term else ():
         of_session = Filter(session_id=session_id, superseded="short_term")
@@ -268,7 +277,7 @@ async def past_views(source: MemoryStore, scope: Scope, search: Search) -> Seque
     reworded: set[str] = set()
     for batch in batched(existing, READ_AT_ONCE):
         for whole in await source.whole(scope, batch):
-            if memory := state_at(whole, now, search.session_id):
+            if memory := state_at(whole, search):
                 memories.append(memory)
                 if memory.content != whole.memory.content:
                     reworded.add(memory.id)
@@ -287,14 +296,14 @@ async def past_views(source: MemoryStore, scope: Scope, search: Search) -> Seque
     return unchanged_view, changed_view
 
 
-def state_at(whole: Whole, at: datetime, session_id: str | None) -> Memory | None:
-    """Return a memory as it was at a time, with today's usage. Return None if it was first said
-    later, or was then a short-term memory of another session.
+def state_at(whole: Whole, search: Search) -> Memory | None:
+    """Return a memory as it was at the time of a search, with today's usage. Return None if it was
+    first said later, or was then a short-term memory of another session.
 
     A memory exists from when it was said, even if it was ingested later. A fact replaces another
     from when it was said, too.
     """
-    today = whole.memory
+    today, at = whole.memory, search.now
     states = every_state(today, whole.revisions)
     if at < min(map(valid_since, states)):
         return None
@@ -303,7 +312,7 @@ def state_at(whole: Whole, at: datetime, session_id: str | None) -> Memory | Non
     memory = (*later, today)[0] or (states[1:] or states)[0]
     if today.state == "superseded" and today.valid_to and memory.state in ("active", "superseded"):
         memory = replace(memory, state="active" if at < today.valid_to else "superseded")
-    if memory.state == "short_term" and memory.session_id != (session_id or ""):
+    if memory.state == "short_term" and memory.session_id != (search.session_id or ""):
         return None
     # a copy of each of thousands of memories would hold up the event loop
     return memory if memory is today else replace(memory, usage=today.usage)
