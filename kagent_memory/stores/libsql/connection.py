@@ -340,8 +340,7 @@ def migrate(connection: Connection) -> None:
             return
     with connection.transaction(write=True):
         steps = _missing_steps(connection)
-        scripts = ";\n".join(step.script for step in steps).split(";\n")
-        statements: list[Statement] = [(script, {}) for script in scripts if script.strip()]
+        statements: list[Statement] = [(command, {}) for step in steps for command in step.commands]
         notes = ((_NOTE, {"number": step.number, "name": step.name}) for step in steps)
         connection.run(*statements, *notes)
 

@@ -103,7 +103,7 @@ async def _prepare(
         if steps:
             await connection.execute(STATEMENTS["unguard_tables"])
         for step in steps:
-            for command in step.script.split(";\n"):  # Citus takes one at a time
+            for command in step.commands:
                 await connection.execute(command)
             values = {"number": step.number, "name": step.name}
             await connection.execute(STATEMENTS["note_migration"], values)

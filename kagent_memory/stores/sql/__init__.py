@@ -22,6 +22,11 @@ class Migration(NamedTuple):
     name: str
     script: LiteralString
 
+    @property
+    def commands(self) -> Sequence[LiteralString]:
+        """Return its commands, since Citus and SQLite take one at a time."""
+        return self.script.rstrip(";\n").split(";\n")
+
 
 @cache
 def queries(dialect: str) -> Mapping[str, LiteralString]:
