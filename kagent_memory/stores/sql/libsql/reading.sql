@@ -224,9 +224,12 @@ WHERE m.scope_id = :scope_id
         coalesce(m.valid_from, m.said_at, m.created_at) > :at
         OR m.valid_to > :at
         OR m.state = 'short_term'
-        OR EXISTS (
-            SELECT 1 FROM memory_revision AS r
-            WHERE r.scope_id = :scope_id AND r.memory_id = m.id AND r.at > :at
+        OR (
+            m.revision > 1
+            AND EXISTS (
+                SELECT 1 FROM memory_revision AS r
+                WHERE r.scope_id = :scope_id AND r.memory_id = m.id AND r.at > :at
+            )
         )
     )
 

@@ -246,9 +246,12 @@ WHERE m.scope_id = %(scope_id)s
         coalesce(m.valid_from, m.said_at, m.created_at) > %(at)s
         OR m.valid_to > %(at)s
         OR m.state = 'short_term'
-        OR EXISTS (
-            SELECT 1 FROM memory_revision AS r
-            WHERE r.scope_id = %(scope_id)s AND r.memory_id = m.id AND r.at > %(at)s
+        OR (
+            m.revision > 1
+            AND EXISTS (
+                SELECT 1 FROM memory_revision AS r
+                WHERE r.scope_id = %(scope_id)s AND r.memory_id = m.id AND r.at > %(at)s
+            )
         )
     )
 
