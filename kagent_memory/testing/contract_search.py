@@ -248,10 +248,11 @@ class VectorSearchContract(ContractPart):
         twice = [Whole(memory, vectors={space: vector(*row)}) for row in ((1, 0, 0), (0, 1, 0))]
         try:
             outcomes = await home.store.memories.restore(home.scope, twice, now=home.now)
-        except ConfigurationError:
-            pytest.skip("this store restores nothing")
-        assert [*outcomes] == ["added", "present"]
-        assert await home.nearest(space, 0, 1, 0) == [(memory.id, 1.0)]
+        except ConfigurationError:  # it restores nothing
+            assert await home.nearest(space, 0, 1, 0) == []
+        else:
+            assert [*outcomes] == ["added", "present"]
+            assert await home.nearest(space, 0, 1, 0) == [(memory.id, 1.0)]
 
     async def test_changed_content_loses_its_vectors(self, home: ScopedStore) -> None:
         """Changing the content drops its vectors unless the batch brings new ones; other changes
