@@ -270,12 +270,12 @@ class Memories(Writing, Forgetting, Maintenance):
             raise InvalidInput("Name at least one scope to search.")
         scopes = dict[Scope, None]()
         for pattern in patterns:
-            found = (
+            matching = (
                 [pattern]
                 if isinstance(pattern, Scope)
                 else await self.store.scopes(**asdict(pattern), limit=MAX_SCOPES + 1)
             )
-            scopes |= dict.fromkeys(found)
+            scopes |= dict.fromkeys(matching)
             if len(scopes) > MAX_SCOPES:
                 raise InvalidInput(
                     f"A search covers at most {MAX_SCOPES:,} scopes. Narrow it by user or app."

@@ -362,10 +362,10 @@ class SqlMemoryStore(Part, MemoryStore):
         fixed = [name for name, part in parts.items() if part is not None]
         start = {f"from_{name}": getattr(which.get("after"), name, "") for name in parts}
         values = {**parts, **start, "limit": limit + 1}  # `after` itself may be among them
-        found = await session.rows("_".join(["scopes", *fixed]), **values)
+        rows = await session.rows("_".join(["scopes", *fixed]), **values)
         if fixed != ["tenant", "user"]:  # the index of a page lacks long names
-            found = [*found, *await session.rows("long_scopes", **values)]
-        return in_order(map(to_scope, found), **which)
+            rows = [*rows, *await session.rows("long_scopes", **values)]
+        return in_order(map(to_scope, rows), **which)
 
     @override
     @reading
