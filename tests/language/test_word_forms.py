@@ -1,9 +1,8 @@
 import pytest
+from memories.opening import ADA, contents, opened
 
-from kagent_memory import Memories, Scope
 from kagent_memory.language.word_forms import MAX_WORDS, word_forms
 
-ANN = Scope("", "ann", "demo")
 NOTES = [
     "Meine Schwester hat zwei Hunde und eine Katze",
     "Die Versicherungen laufen im Mai aus",
@@ -34,10 +33,9 @@ NOTES = [
 )
 async def test_a_question_finds_the_other_forms_of_its_words(question: str, number: int) -> None:
     """A question finds memories that use another form of its words."""
-    async with await Memories.open("libsql:///:memory:") as memories:
-        await memories.add(ANN, NOTES)
-        answer = await memories.recall(ANN, question, limit=1)
-        assert [hit.memory.content for hit in answer] == [NOTES[number]]
+    async with await opened() as memories:
+        await memories.add(ADA, NOTES)
+        assert contents(await memories.recall(ADA, question, limit=1)) == [NOTES[number]]
 
 
 def test_what_a_long_text_costs_is_bounded() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import relay
 
-from kagent_memory import Change, Fact, Filter, Memories, Memory, Scope
+from kagent_memory import Change, Fact, Filter, Memories, Memory, Recall, Scope
 from kagent_memory.remote import RemoteMemories
 from kagent_memory.retention.lifecycle import revised, to_memory
 from kagent_memory.server.app import create_app
@@ -46,6 +46,11 @@ def later(memories: Memories, **time: float) -> datetime:
     """Move the frozen clock of some memories on, and return the time it shows then."""
     clock: Any = memories.clock
     return clock.advance(**time)
+
+
+def contents(recall: Recall) -> list[str]:
+    """Return the texts of the memories that a search found, the best first."""
+    return [hit.memory.content for hit in recall]
 
 
 async def listed(memories: Memories, scope: Scope = ADA, **conditions: Any) -> set[str]:

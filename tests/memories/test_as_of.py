@@ -12,7 +12,7 @@ from kagent_memory.errors import InvalidInput
 from kagent_memory.retrieval import views
 from kagent_memory.testing import FrozenClock, HashEmbedder
 from memories import opening
-from memories.opening import ADA, DAY, GRACE, HOUR, START, later
+from memories.opening import ADA, DAY, GRACE, HOUR, START, contents, later
 
 QUERY = "where does Ada sail with the boat"
 EVERY = Scopes(tenant=ADA.tenant)
@@ -28,8 +28,7 @@ def passed(memories: Memories, time: timedelta = HOUR) -> datetime:
 
 
 async def ask(memories: Any, at: datetime | None = None, **options: Any) -> list[str]:
-    hits = await memories.recall(ADA, QUERY, as_of=at, limit=20, **options)
-    return [hit.memory.content for hit in hits]
+    return contents(await memories.recall(ADA, QUERY, as_of=at, limit=20, **options))
 
 
 @pytest.mark.parametrize("embedder", [None, HashEmbedder(64)], ids=["words", "vectors"])

@@ -11,7 +11,7 @@ from kagent_memory.errors import InvalidInput
 from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
 from kagent_memory.testing import HashEmbedder
-from memories.opening import ADA, opened
+from memories.opening import ADA, contents, opened
 
 EVE = Scope("evil", "eve", "demo")
 
@@ -67,5 +67,4 @@ async def test_vectors_of_callers_are_searched_apart(store_uri: str):
         await memories.add(ADA, ["Brought"], embedding=[unit(64, 7)])
         [like_text] = await HashEmbedder(64).embed(["The kettle"], kind="query")
         for vector in (unit(64, 7), like_text):
-            hits = await memories.recall(ADA, "", embedding=vector)
-            assert [hit.memory.content for hit in hits] == ["Brought"]
+            assert contents(await memories.recall(ADA, "", embedding=vector)) == ["Brought"]

@@ -18,7 +18,7 @@ from kagent_memory.stores.values import ForgottenTenant
 from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import vector
 from memories import opening
-from memories.opening import CANARY, listed
+from memories.opening import CANARY, contents, listed
 
 GONE, STAYS = "acme", ("acme-corp", "ACME", "acme ", "other")
 
@@ -108,8 +108,7 @@ async def test_what_is_saved_afterwards_is_a_beginning(uri):
         for number in range(5):  # as many writes: the scope counts its versions from the beginning
             await memories.add(scope, [f"The new locker {number} is blue"])
         for reader in (memories, beside):
-            hits = await reader.recall(scope, "locker", limit=9)
-            assert sorted(hit.memory.content for hit in hits) == [
+            assert sorted(contents(await reader.recall(scope, "locker", limit=9))) == [
                 f"The new locker {n} is blue" for n in range(5)
             ]
         message = [Message(role="user", text="The canoe is red", event_id="e")]
@@ -118,9 +117,7 @@ async def test_what_is_saved_afterwards_is_a_beginning(uri):
         await memories.forget_tenant(GONE)
         await memories.remember(scope, message, "s")  # no tombstone, no event that was ingested
         await memories.work(until_idle=True)
-        assert [memory.content for memory in (await memories.list(scope)).memories] == [
-            "The canoe is red"
-        ]
+        assert await listed(memories, scope) == {"The canoe is red"}
 
 
 async def test_a_part_at_a_time_goes_on_where_it_ended(uri):

@@ -20,7 +20,7 @@ from kagent_memory import (
 )
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 from memories import opening
-from memories.opening import DAY, START, later, listed
+from memories.opening import DAY, START, contents, later, listed
 
 SCOPE = Scope("", "ada", "notes")
 WAITING = Filter(superseded="quarantined")
@@ -45,12 +45,11 @@ async def ingested(
 
 async def visible(memories: Memories) -> set[str]:
     """Return everything that any search or listing of what stands gives."""
-    contents = await listed(memories, SCOPE) | await listed(memories, SCOPE, superseded="only")
+    told = await listed(memories, SCOPE) | await listed(memories, SCOPE, superseded="only")
     for filter in (Filter(), Filter(superseded=True), WAITING, Filter(origins=("tool",))):
         for query in (CLAIM, "warehouse code?"):
-            hits = await memories.recall(SCOPE, query, filter=filter, limit=50)
-            contents |= {hit.memory.content for hit in hits}
-    return contents
+            told |= {*contents(await memories.recall(SCOPE, query, filter=filter, limit=50))}
+    return told
 
 
 async def test_what_a_tool_says_is_found_once_it_is_confirmed(uri):
@@ -133,13 +132,13 @@ async def test_an_agent_that_repeats_a_tool_is_trusted_no_more(llm: bool):
         await ingested(memories, "s1", *first, ended=True)
         await ingested(memories, "s1", again)
         trusted = await listed(memories, SCOPE)
-        contents = {memory.content for memory in await quarantined(memories)}
+        waiting = await listed(memories, SCOPE, superseded="quarantined")
         if llm:
             assert trusted == {"The user goes to Oslo.", "A table is booked for Friday."}
-            assert contents == {repeated, "A talk about Oslo.", "Sunny with 23 degrees."}
+            assert waiting == {repeated, "A talk about Oslo.", "Sunny with 23 degrees."}
         else:
             assert trusted == {first[0].text, own}
-            assert contents == {heard, repeated, again.text}
+            assert waiting == {heard, repeated, again.text}
 
 
 async def test_transcripts_are_quarantined_without_a_model():

@@ -13,9 +13,9 @@ from models.given import Given
 
 from kagent_memory.errors import ConfigurationError, InvalidInput
 from kagent_memory.memories import Memories
-from kagent_memory.records import Fact, Filter, Recall, Scope
+from kagent_memory.records import Fact, Filter, Scope
 from kagent_memory.testing import HashEmbedder
-from memories.opening import ADA, DAY, START, opened
+from memories.opening import ADA, DAY, START, contents, listed, opened
 
 NOTES = (
     "Ada's favourite tea is oolong from the shop on Mill Lane.",
@@ -24,10 +24,6 @@ NOTES = (
     "Grace keeps two parrots and a very old cat.",
     "The spare key hangs behind the blue door.",
 )
-
-
-def texts(recall: Recall) -> list[str]:
-    return [hit.memory.content for hit in recall]
 
 
 @pytest.fixture
@@ -39,7 +35,7 @@ async def memories(file_uri: str) -> AsyncIterator[Memories]:
 
 async def best(memories: Memories, query: str, **options: Any) -> str:
     """Return the text of the first hit."""
-    return texts(await memories.recall(ADA, query, **options))[0]
+    return contents(await memories.recall(ADA, query, **options))[0]
 
 
 async def is_gated(memories: Memories, query: str) -> bool:
@@ -51,7 +47,7 @@ async def is_gated(memories: Memories, query: str) -> bool:
 async def test_both_legs_answer_and_the_hits_say_why(memories: Memories):
     """A hybrid search asks keywords and vectors, and each hit says which of them found it."""
     recall = await memories.recall(ADA, "What happened with ERR-00123?", explain=True)
-    assert texts(recall)[0] == NOTES[2]
+    assert contents(recall)[0] == NOTES[2]
     assert recall.mode == "hybrid"
     assert recall[0].why["legs"] == ["text", "vector"]
     assert recall[0].why["scores"]["match"] > 0
@@ -65,7 +61,9 @@ async def test_k_rows_come_back_whenever_the_scope_holds_k(memories: Memories):
     assert len(await memories.recall(ADA, "tea", limit=1000)) == len(NOTES)
     await memories.add(ADA, [f"Shelf {number} holds box {number}." for number in range(300)])
     assert len(await memories.recall(ADA, "Where is box 7?", limit=250)) == 250
-    assert texts(await memories.recall(ADA, "Where is box 7?", limit=1)) == ["Shelf 7 holds box 7."]
+    assert contents(await memories.recall(ADA, "Where is box 7?", limit=1)) == [
+        "Shelf 7 holds box 7."
+    ]
 
 
 async def test_nothing_irrelevant_is_handed_over_by_default():
@@ -100,7 +98,7 @@ async def test_of_few_memories_one_shared_word_is_handed_over(note: str, questio
     """In a small scope one word of the question is enough; among many memories it is not."""
     async with await opened() as memories:
         await memories.add(ADA, [note])
-        assert texts(await memories.recall(ADA, question, handover=True)) == [note]
+        assert contents(await memories.recall(ADA, question, handover=True)) == [note]
         assert not await memories.recall(ADA, "Write a haiku about leaves", handover=True)
 
 
@@ -198,7 +196,7 @@ async def test_a_vague_follow_up_is_completed_from_the_last_turns(memories: Memo
     characters stand there.
     """
     history = ["Tell me about the\0 parrots of\ud83e Grace."]
-    assert texts(await memories.recall(ADA, "How many?", history=history, limit=1)) == [NOTES[3]]
+    assert contents(await memories.recall(ADA, "How many?", history=history, limit=1)) == [NOTES[3]]
 
 
 async def test_neighbours_answer_only_when_the_filter_admits_them(memories: Memories):
@@ -216,7 +214,7 @@ async def test_neighbours_answer_only_when_the_filter_admits_them(memories: Memo
     )
     await memories.add(ADA, [fact, beside])
     question = "Which code word has the boat house?"
-    assert beside.text in texts(await memories.recall(ADA, question, limit=10))
+    assert beside.text in contents(await memories.recall(ADA, question, limit=10))
     for filter in (
         Filter(origins=("user", "agent")),
         Filter(tags=("code",)),
@@ -224,9 +222,9 @@ async def test_neighbours_answer_only_when_the_filter_admits_them(memories: Memo
         Filter(min_importance=0.8),
         Filter(happened_before=START + DAY),
     ):
-        contents = texts(await memories.recall(ADA, question, limit=10, filter=filter))
-        assert fact.text in contents
-        assert beside.text not in contents
+        found = contents(await memories.recall(ADA, question, limit=10, filter=filter))
+        assert fact.text in found
+        assert beside.text not in found
 
 
 async def test_of_a_long_memory_the_passage_that_fits_is_handed_over(memories: Memories):
@@ -251,12 +249,12 @@ async def test_a_reranker_orders_anew_and_its_failure_leaves_the_order(file_uri:
     """A reranker decides the order of hits; if it fails, theirs stays and the answer tells."""
     async with await opened(file_uri) as plain:
         await plain.add(ADA, ["Tea is hot.", "Tea is green and hot.", "Iced tea is not hot tea."])
-        order = texts(await plain.recall(ADA, "hot tea"))
+        order = contents(await plain.recall(ADA, "hot tea"))
     async with await opened(file_uri, rerank=Backwards()) as turned:
-        assert texts(await turned.recall(ADA, "hot tea")) == order[::-1]
+        assert contents(await turned.recall(ADA, "hot tea")) == order[::-1]
     async with await opened(file_uri, rerank=Given(ConnectionError("no reranker"))) as broken:
         recall = await broken.recall(ADA, "hot tea")
-        assert texts(recall) == order
+        assert contents(recall) == order
         assert recall.degraded[0].startswith("rerank:")
 
 
@@ -293,6 +291,5 @@ async def test_a_preference_comes_before_an_equal_match(memories: Memories):
         scope = Scope("acme", texts_in_order[0][:3], "notes")
         await memories.add(scope, texts_in_order)
         recall = await memories.recall(scope, "a report with units")
-        assert texts(recall)[0] == about[1]
-        listed = await memories.list(scope, filter=Filter(topics=("preference",)))
-        assert [memory.content for memory in listed.memories] == [about[1]]
+        assert contents(recall)[0] == about[1]
+        assert await listed(memories, scope, topics=("preference",)) == {about[1]}

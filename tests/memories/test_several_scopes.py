@@ -19,7 +19,7 @@ from kagent_memory.records import new_id
 from kagent_memory.stores.values import Batch
 from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import NOW, a_memory, adding, vector
-from memories.opening import opened
+from memories.opening import contents, opened
 
 OWN, TEAM, OTHER = (
     Scope("acme", "ada", "desk"),
@@ -128,7 +128,7 @@ async def test_equal_ids_sessions_and_texts_of_two_scopes_stay_apart(store_uri: 
         for scope in (OWN, TEAM):
             await memories.add(scope, ["The gate code is 4711."])
         recall = await memories.recall([OWN, TEAM], "gate code", explain=True)
-        assert [hit.memory.content for hit in recall] == ["The gate code is 4711."]
+        assert contents(recall) == ["The gate code is 4711."]
         assert "duplicate" in {out.reason for out in recall.left_out}
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 from loopback import Loopback, vector
+from memories import opening
+from memories.opening import ADA
 
-from kagent_memory import Memories, Scope
 from kagent_memory.errors import ConfigurationError, ModelError, ModelUnavailable
 from kagent_memory.models.embedding import CheckedEmbedder, Embedder, open_embedder
 from kagent_memory.settings import MemorySettings
@@ -23,7 +24,6 @@ from .given import Given
 
 # of LiteLLM, about odd answers
 pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
-ADA = Scope("acme", "ada", "notes")
 LONG = " ".join(f"Chapter {number} is about the tide and the ferry." for number in range(60))
 
 
@@ -265,7 +265,7 @@ async def test_memories_beside_refused_ones_have_vectors():
     """
     picky = Picky(unwanted="forbidden")
     picky.away_after = 0
-    async with await Memories.open("libsql:///:memory:", embedding=picky, worker=False) as memories:
+    async with await opening.opened(embedding=picky) as memories:
         await memories.add(ADA, [f"A forbidden word, {number}." for number in range(300)])
         await memories.add(ADA, ["Ada rows at dawn."])
         picky.away_after = 1_000_000

@@ -5,8 +5,9 @@ are misspelt.
 from __future__ import annotations
 
 import pytest
+from memories.opening import contents, listed, opened
 
-from kagent_memory import Fact, Filter, Memories, Message, Scope
+from kagent_memory import Fact, Filter, Message, Scope
 from kagent_memory.redaction import redact
 from kagent_memory.redaction.personal_data import PersonalData
 
@@ -43,23 +44,19 @@ def test_the_number_of_a_chapter_is_no_address(text: str) -> None:
 async def test_a_session_id_that_holds_a_secret_is_masked(uri: str) -> None:
     """Two sessions named by secrets stay two; their names find them, and stand nowhere."""
     first, second = f"chat {GITHUB}", f"chat {GITHUB[:-1]}Z"
-    async with await Memories.open(uri, llm=False, worker=False) as memories:
+    async with await opened(uri) as memories:
         for session, text in ((first, "Tea at five"), (second, "Coffee at six")):
             await memories.add(SCOPE, [Fact(text=text, session_id=session)])
             await memories.remember(
                 SCOPE, [Message(text=f"{text}, please", event_id=text)], session
             )
         assert GITHUB not in str(await memories.list(SCOPE)) + str(await memories.jobs())
-        page = await memories.list(SCOPE, filter=Filter(session_id=first))
-        assert [memory.content for memory in page.memories] == ["Tea at five"]
+        assert await listed(memories, SCOPE, session_id=first) == {"Tea at five"}
         hits = await memories.recall(SCOPE, "tea coffee", filter=Filter(session_id=second))
-        assert [hit.memory.content for hit in hits] == ["Coffee at six"]
+        assert contents(hits) == ["Coffee at six"]
         await memories.work(until_idle=True)
         assert len(await memories.forget(SCOPE, session_id=first)) == 2
-        assert {memory.content for memory in (await memories.list(SCOPE)).memories} == {
-            "Coffee at six",
-            "Coffee at six, please",
-        }
+        assert await listed(memories, SCOPE) == {"Coffee at six", "Coffee at six, please"}
         await memories.remember(
             SCOPE, [Message(text="Tea at five, please", event_id="Tea at five")], first
         )
@@ -68,7 +65,7 @@ async def test_a_session_id_that_holds_a_secret_is_masked(uri: str) -> None:
 
 async def test_author_who_and_why_are_masked(uri: str) -> None:
     """A secret in a name or reason is masked as one in a text, in memories and their history."""
-    async with await Memories.open(uri, llm=False, worker=False) as memories:
+    async with await opened(uri) as memories:
         (id,) = await memories.add(
             SCOPE, [Fact(text="Tea at five", author=f"bot {GITHUB}")], who=f"cli {GITHUB}"
         )

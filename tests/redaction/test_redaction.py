@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memories.opening import opened
 
 import kagent_memory.redaction
 from kagent_memory.errors import ConfigurationError
-from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
 from kagent_memory.redaction import KINDS, redact, redactor
 from kagent_memory.redaction.personal_data import PersonalData
@@ -205,13 +205,13 @@ async def test_a_table_is_a_setting(tmp_path):
     )
     scope = Scope("", "ada", "app")
     uri = f"libsql:///:memory:?secrets_file={tmp_path}/ours.toml"
-    async with await Memories.open(uri, llm=False, worker=False) as memories:
+    async with await opened(uri) as memories:
         (id,) = await memories.add(scope, ["The key is acme_abcd1234"])
         assert (await memories.get(scope, id)).content == "The key is [secret: acme key]"
     with pytest.raises(ConfigurationError, match="secrets_file"):
-        await Memories.open("libsql:///:memory:", secrets_file=f"{tmp_path}/none.toml", llm=False)
+        await opened(secrets_file=f"{tmp_path}/none.toml")
     with pytest.raises(ConfigurationError, match="redact"):
-        await Memories.open(uri, redact=str.lower, llm=False)
+        await opened(uri, redact=str.lower)
 
 
 @pytest.mark.parametrize("sign", ["=>", ":=", "==", "=", ":", "：", "– ", "— "])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from memories import opening
-from memories.opening import ADA, DAY, HOUR, START, kept_ids, later, listed
+from memories.opening import ADA, DAY, HOUR, START, contents, kept_ids, later, listed
 
 from kagent_memory import (
     CompactionAwareSummary,
@@ -79,8 +79,7 @@ async def heard(
 async def search(
     memories: Memories, query: str, session: str | None = None, **options: Any
 ) -> list[str]:
-    hits = await memories.recall(ADA, query, session_id=session, limit=100, **options)
-    return [hit.memory.content for hit in hits]
+    return contents(await memories.recall(ADA, query, session_id=session, limit=100, **options))
 
 
 async def only(memories: Memories, **conditions: Any) -> Memory:

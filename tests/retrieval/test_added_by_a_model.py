@@ -6,11 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from memories.opening import ADA, contents, opened
 
-from kagent_memory import Memories, Scope
 from kagent_memory.testing import HashEmbedder, ScriptedLlm
 
-ANN = Scope("", "ann", "demo")
 NOTES = [
     "The landlord wants the rent by the third working day",
     "I am allergic to hazelnuts but almonds are fine",
@@ -34,11 +33,11 @@ QUESTIONS = [
 
 
 async def search(questions: list[str], limit: int = 1, **options: Any) -> list[list[str]]:
-    async with await Memories.open("libsql:///:memory:", worker=False, **options) as memories:
-        await memories.add(ANN, NOTES)
-        answers = [await memories.recall(ANN, question, limit=limit) for question in questions]
+    async with await opened(**options) as memories:
+        await memories.add(ADA, NOTES)
+        answers = [await memories.recall(ADA, question, limit=limit) for question in questions]
         assert not any(answer.degraded for answer in answers)
-        return [[hit.memory.content for hit in answer] for answer in answers]
+        return [contents(answer) for answer in answers]
 
 
 @pytest.mark.parametrize("embedder", [None, HashEmbedder(256)], ids=["keyword", "hybrid"])
@@ -69,12 +68,10 @@ async def test_a_rewrite_of_a_follow_up_picks_what_it_is_about() -> None:
     notes = [*NOTES, "Mr Sykes charged ninety pounds last spring"]
     history = ["The piano sounds dreadful since the move", "And the book club meets here next week"]
     model = ScriptedLlm(lambda prompt: {"query": "piano tuner Sykes pounds"})
-    async with await Memories.open(
-        "libsql:///:memory:", worker=False, llm=model, rewrite=True
-    ) as memories:
-        await memories.add(ANN, notes)
-        answer = await memories.recall(ANN, "how much?", history=history)
-    assert notes[-1] in [hit.memory.content for hit in answer]
+    async with await opened(llm=model, rewrite=True) as memories:
+        await memories.add(ADA, notes)
+        answer = await memories.recall(ADA, "how much?", history=history)
+    assert notes[-1] in contents(answer)
 
 
 @pytest.mark.parametrize("embedder", [None, HashEmbedder(256)], ids=["keyword", "hybrid"])

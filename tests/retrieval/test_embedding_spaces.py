@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
+from memories.opening import ADA, opened
 
 from kagent_memory import Memories, Scope
 from kagent_memory.errors import ModelUnavailable
 from kagent_memory.retrieval.embedding_spaces import StoreEmbedder
 from kagent_memory.testing import HashEmbedder
 
-ADA = Scope("acme", "ada", "notes")
 BOB = Scope("rival", "bob", "notes")
 CODE = "The gate code is 4711."
 QUESTION = "which code opens the gate?"
@@ -43,10 +43,8 @@ def embedder() -> Asked:
 
 @pytest.fixture
 async def memories(embedder: Asked) -> AsyncIterator[Memories]:
-    async with await Memories.open(
-        "libsql:///:memory:", embedding=embedder, worker=False, max_memories=1
-    ) as opened:
-        yield opened
+    async with await opened(embedding=embedder, max_memories=1) as memories:
+        yield memories
 
 
 @pytest.fixture
@@ -80,9 +78,7 @@ async def test_errors_are_not_kept(vectors: StoreEmbedder, embedder: Asked):
 
 async def test_cache_mb_bounds_what_is_kept(embedder: Asked):
     """The vectors used least recently leave the cache first."""
-    async with await Memories.open(
-        "libsql:///:memory:", embedding=embedder, worker=False, cache_mb=1
-    ) as memories:
+    async with await opened(embedding=embedder, cache_mb=1) as memories:
         vectors: Any = memories.vectors
         for _ in range(2):
             await vectors.embed(["a"], kind="document", tenant="t")

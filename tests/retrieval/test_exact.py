@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from memories.opening import ADA, opened
 
-from kagent_memory import Memories, Scope
 from kagent_memory.testing import HashEmbedder
 
-ADA = Scope(tenant="", user="ada", app="desk")
 CAUSES = (
     "a full disk",
     "an expired certificate",
@@ -48,9 +47,7 @@ class NearlyConstant:
 @pytest.mark.parametrize("embedder", [None, HashEmbedder(256), NearlyConstant()])
 async def test_what_holds_an_identifier_stands_before_look_alikes(embedder: Any) -> None:
     """With any embedder, alone and inside a sentence."""
-    async with await Memories.open(
-        "libsql:///:memory:", embedding=embedder, llm=False, worker=False
-    ) as memories:
+    async with await opened(embedding=embedder) as memories:
         await memories.add(ADA, [*LOOK_ALIKES, *OTHERS.values()])
         targets = {f"ERR-{10000 + n}": LOOK_ALIKES[n] for n in range(0, 200, 10)} | OTHERS
         missed = list[str]()
@@ -83,9 +80,7 @@ class EnglishOnly:
 
 async def test_letters_that_cannot_be_exchanged_are_searched_both_ways() -> None:
     """A query whose letters cannot be exchanged is embedded once, and searched in both ways."""
-    async with await Memories.open(
-        "libsql:///:memory:", embedding=HashEmbedder(64), llm=False, worker=False
-    ) as memories:
+    async with await opened(embedding=HashEmbedder(64)) as memories:
         await memories.add(ADA, NOTES)
         answer = await memories.recall(ADA, "々ー")
         assert (answer.mode, answer.degraded) == ("hybrid", ())
@@ -93,9 +88,7 @@ async def test_letters_that_cannot_be_exchanged_are_searched_both_ways() -> None
 
 async def test_an_embedder_that_cannot_read_a_query_does_no_harm() -> None:
     """Its vectors weigh less."""
-    async with await Memories.open(
-        "libsql:///:memory:", embedding=EnglishOnly(), llm=False, worker=False
-    ) as memories:
+    async with await opened(embedding=EnglishOnly()) as memories:
         await memories.add(ADA, NOTES)
         for query, wanted in (
             ("早上喝什么茶", 0),

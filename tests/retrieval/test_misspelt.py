@@ -5,11 +5,11 @@ import string
 from typing import Any
 
 import pytest
+from memories.opening import ADA, GRACE, contents, opened
 
-from kagent_memory import Memories, Recall, Scope
+from kagent_memory import Recall
 from kagent_memory.language.respelling import MAX_RESPELT, respellings
 
-ANN, BOB = Scope("", "ann", "demo"), Scope("", "bob", "demo")
 NOTES = [
     "I am allergic to hazelnuts",
     "The kayak is stored behind the garage",
@@ -25,16 +25,12 @@ OTHERS = ["The coat is red", "We saw a horde of cows", "ERR-00123 in v2.3", "haz
 async def recalled(
     query: str, notes: list[str] = NOTES, beside: Any = (), **options: Any
 ) -> Recall:
-    """Ask Ann's notes, or hers and Bob's beside."""
-    async with await Memories.open("libsql:///:memory:") as memories:
-        await memories.add(ANN, notes)
+    """Ask Ada's notes, or hers and Grace's beside."""
+    async with await opened() as memories:
+        await memories.add(ADA, notes)
         if beside:
-            await memories.add(BOB, beside)
-        return await memories.recall([ANN, BOB] if beside else ANN, query, **options)
-
-
-def contents(recall: Recall) -> list[str]:
-    return [hit.memory.content for hit in recall]
+            await memories.add(GRACE, beside)
+        return await memories.recall([ADA, GRACE] if beside else ADA, query, **options)
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from memories.opening import ADA, opened
 
-from kagent_memory import Memories
 from kagent_memory.errors import InvalidInput, ModelError
-from kagent_memory.records import Scope
 from kagent_memory.retrieval import search as search_module
 from kagent_memory.retrieval.question import Question
 from kagent_memory.retrieval.search import MAX_FAILURES
 from kagent_memory.testing import HashEmbedder
-
-SCOPE = Scope("", "ada", "app")
 
 
 class Models(HashEmbedder):
@@ -58,20 +55,19 @@ async def test_hanging_models_cost_three_searches(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(search_module, "SLOW_SECONDS", 0.01)
     models, asked = Models(), 0
     options: dict[str, Any] = {"llm": models, "rerank": models, "rewrite": True}
-    async with await Memories.open(
-        "libsql:///:memory:",
+    async with await opened(
         embedding=models,
         search_timeout_seconds=0.5,  # in which they answer on a busy machine, too
         **options,
     ) as memories:
-        await memories.add(SCOPE, ["Ada likes tea", "Grace likes tea and milk"])
+        await memories.add(ADA, ["Ada likes tea", "Grace likes tea and milk"])
 
         async def search(count: int, *degraded: str) -> None:
             """Ask another question each time: what was embedded once is not asked for again."""
             nonlocal asked
             for _ in range(count):
                 asked += 1
-                answer = await memories.recall(SCOPE, f"tea {asked}", timeout_seconds=60)
+                answer = await memories.recall(ADA, f"tea {asked}", timeout_seconds=60)
                 assert len(answer) == 2
                 assert [text.partition(":")[0] for text in answer.degraded] == [*degraded]
                 assert answer.mode == ("keyword" if degraded else "hybrid")
@@ -95,12 +91,12 @@ async def test_hanging_models_cost_three_searches(monkeypatch: pytest.MonkeyPatc
 async def test_quick_failures_are_asked_again():
     """They cost nobody anything."""
     models = Models()
-    async with await Memories.open("libsql:///:memory:", embedding=models) as memories:
-        await memories.add(SCOPE, ["Ada likes tea"])
+    async with await opened(embedding=models) as memories:
+        await memories.add(ADA, ["Ada likes tea"])
         models.fails = True
         for number in range(MAX_FAILURES + 2):
             before = models.asked["embed"]
-            assert len(await memories.recall(SCOPE, f"tea {number}")) == 1
+            assert len(await memories.recall(ADA, f"tea {number}")) == 1
             assert models.asked["embed"] > before
 
 
@@ -110,45 +106,39 @@ async def test_callers_who_give_up_spare_the_next_ones(monkeypatch: pytest.Monke
     """
     monkeypatch.setattr(search_module, "SLOW_SECONDS", 0.01)
     models = Models()
-    async with await Memories.open(
-        "libsql:///:memory:", embedding=models, worker=False, search_timeout_seconds=0.5
-    ) as memories:
-        await memories.add(SCOPE, ["Ada likes tea"])
+    async with await opened(embedding=models, search_timeout_seconds=0.5) as memories:
+        await memories.add(ADA, ["Ada likes tea"])
         models.hangs = True
         for number in range(MAX_FAILURES):
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.1):
-                    await memories.recall(SCOPE, f"tea {number}")
-        assert "it is asked again in" in str((await memories.recall(SCOPE, "tea")).degraded)
+                    await memories.recall(ADA, f"tea {number}")
+        assert "it is asked again in" in str((await memories.recall(ADA, "tea")).degraded)
         assert models.asked["embed"] == MAX_FAILURES
         later = monotonic() + 31
         monkeypatch.setattr(search_module, "time", SimpleNamespace(monotonic=lambda: later))
-        await asyncio.gather(*(memories.recall(SCOPE, f"tea or {number}") for number in range(3)))
+        await asyncio.gather(*(memories.recall(ADA, f"tea or {number}") for number in range(3)))
         assert models.asked["embed"] == MAX_FAILURES + 1
 
 
 async def test_a_search_ends_within_its_callers_time_whatever_hangs():
     """A search ends in its caller's time though models hang, and says what it did without."""
     models = Models()
-    async with await Memories.open(
-        "libsql:///:memory:",
-        embedding=models,
-        rerank=models,
-        worker=False,
-        redact=lambda text: sleep(0.1) or text,
+    async with await opened(
+        embedding=models, rerank=models, redact=lambda text: sleep(0.1) or text
     ) as memories:
-        await memories.add(SCOPE, ["Ada likes tea", "Grace likes tea and milk"])
+        await memories.add(ADA, ["Ada likes tea", "Grace likes tea and milk"])
         models.hangs, started = True, monotonic()
-        recall = await memories.recall(SCOPE, "Which tea for Ada?", timeout_seconds=2.0)
+        recall = await memories.recall(ADA, "Which tea for Ada?", timeout_seconds=2.0)
         assert monotonic() - started < 20
         assert (recall.mode, recall[0].memory.content) == ("keyword", "Ada likes tea")
         assert [trouble.split(" ")[0] for trouble in recall.degraded] == ["embedder:", "rerank:"]
         # what was spent before the search is spent for models too
-        recall = await memories.recall(SCOPE, "tea", timeout_seconds=0.1)
+        recall = await memories.recall(ADA, "tea", timeout_seconds=0.1)
         assert "no answer within 0 s" in recall.degraded[0]
         for wrong in (0, -1.0, float("nan")):
             with pytest.raises(InvalidInput, match="timeout_seconds"):
-                await memories.recall(SCOPE, "tea", timeout_seconds=wrong)
+                await memories.recall(ADA, "tea", timeout_seconds=wrong)
 
 
 async def test_no_long_turn_is_read_on_the_event_loop(monkeypatch: pytest.MonkeyPatch):
@@ -160,7 +150,7 @@ async def test_no_long_turn_is_read_on_the_event_loop(monkeypatch: pytest.Monkey
         return read(*given)
 
     monkeypatch.setattr(Question, "read", noted)
-    async with await Memories.open("libsql:///:memory:", worker=False) as memories:
-        await memories.recall(SCOPE, "And that?", history=["Ada likes tea. " * 1000])
+    async with await opened() as memories:
+        await memories.recall(ADA, "And that?", history=["Ada likes tea. " * 1000])
     assert threads
     assert current_thread() not in threads

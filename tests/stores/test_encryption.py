@@ -14,7 +14,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from memories.opening import listed
+from memories import opening
+from memories.opening import ADA, listed
 
 from kagent_memory import Memories, Message, Scope, doctor
 from kagent_memory.cli import main
@@ -28,7 +29,7 @@ from kagent_memory.stores.values import Batch, Job, MemoryQuery
 from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import DAY, NOW, a_job, adding, vector
 
-ADA, BEN = Scope("acme", "ada", "notes"), Scope("acme", "ben", "notes")
+BEN = Scope("acme", "ben", "notes")
 
 pytestmark = pytest.mark.usefixtures("packs_at_once")
 
@@ -49,11 +50,9 @@ def uri(store_uri: str) -> str:
     return store_uri
 
 
-async def opened(uri: str, keys: str | None = None, **options: Any) -> Memories:
+async def opened(uri: str, keys: str | None = None) -> Memories:
     embedder = HashEmbedder(dimensions=16)
-    return await Memories.open(
-        uri, embedding=embedder, llm=False, worker=False, encryption_keys=keys, **options
-    )
+    return await opening.opened(uri, embedding=embedder, encryption_keys=keys)
 
 
 NO_TEXT = re.compile(
@@ -390,7 +389,7 @@ async def test_keys_of_another_form_are_refused_and_never_repeated(keys, tmp_pat
     """Malformed keys are refused before anything is created, and never shown."""
     path = tmp_path / "memory.db"
     with pytest.raises(ConfigurationError, match="encryption_keys") as error:
-        await Memories.open(f"libsql:///{path}", encryption_keys=keys, worker=False)
+        await opened(f"libsql:///{path}", keys)
     assert not path.exists()
     assert "AAAA" not in str(error.value)
     assert NEW.partition(":")[2] not in str(error.value)

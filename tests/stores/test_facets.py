@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from server.ground import START
+from memories.opening import START, opened
 
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Filter, Scope
@@ -33,9 +33,9 @@ def clock() -> FrozenClock:
 
 @pytest.fixture
 async def memories(store_uri: str, clock: FrozenClock) -> AsyncIterator[Memories]:
-    async with await Memories.open(store_uri, worker=False, clock=clock) as opened:
-        await opened.add(OTHER, [Fact("foreign", topics=("tea", "coffee"))])
-        yield opened
+    async with await opened(store_uri, clock=clock) as memories:
+        await memories.add(OTHER, [Fact("foreign", topics=("tea", "coffee"))])
+        yield memories
 
 
 async def test_facets_count_what_the_filter_lets_through(

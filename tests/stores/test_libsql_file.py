@@ -13,8 +13,8 @@ from urllib.parse import unquote
 
 import psutil
 import pytest
+from memories.opening import opened
 
-from kagent_memory import Memories
 from kagent_memory.errors import ConfigurationError, StoreError
 from kagent_memory.records import Scope
 from kagent_memory.stores import open_store, sql
@@ -72,16 +72,15 @@ async def test_a_relative_uri_is_a_file_of_that_name(tmp_path, monkeypatch, name
 async def test_a_file_that_was_deleted_is_an_error_at_the_next_write(tmp_path, replaced):
     """Writing to a deleted file raises an error, since its data would be lost with the process."""
     file = tmp_path / "memory.db"
-    async with await Memories.open(f"libsql:///{file}", worker=False) as memories:
-        scope = Scope("t", "u", "a")
-        await memories.add(scope, ["Ada likes tea."])
+    async with await opened(f"libsql:///{file}") as memories:
+        await memories.add(SCOPE, ["Ada likes tea."])
         moved = file.rename(tmp_path / "moved.db")
         if replaced:
             file.touch()
         with pytest.raises(StoreError, match="deleted or replaced"):
-            await memories.add(scope, ["Ada likes coffee."])
+            await memories.add(SCOPE, ["Ada likes coffee."])
         moved.rename(file)
-        await memories.add(scope, ["Ada likes cocoa."])
+        await memories.add(SCOPE, ["Ada likes cocoa."])
 
 
 async def test_each_store_in_memory_is_its_own():
@@ -230,10 +229,10 @@ async def test_a_write_waits_for_another_process_while_reads_go_on(home, connect
 
 async def test_a_search_waits_for_no_writer(path, connection):
     """A process's first search, by words and vectors, does not wait for another's open write."""
-    options = {"embedding": HashEmbedder(dimensions=16), "llm": False, "worker": False}
-    async with await Memories.open(f"libsql:///{path}", **options) as memories:
+    uri, embedder = f"libsql:///{path}", HashEmbedder(dimensions=16)
+    async with await opened(uri, embedding=embedder) as memories:
         await memories.add(SCOPE, ["Ann drinks tea"])
-    async with await Memories.open(f"libsql:///{path}", **options) as memories:
+    async with await opened(uri, embedding=embedder) as memories:
         with connection.transaction(write=True):
             async with asyncio.timeout(4):
                 recall = await memories.recall(SCOPE, "tea", deliver=False)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from memories.opening import ADA, GRACE, opened
 
 from kagent_memory.ingestion.echoes import without_recalled
-from kagent_memory.memories import Memories
 from kagent_memory.models.embedding import CheckedEmbedder
-from kagent_memory.records import Fact, Filter, Memory, Message, Scope
+from kagent_memory.records import Fact, Filter, Memory, Message
 from kagent_memory.retrieval.embedding_spaces import StoreEmbedder
 from kagent_memory.retrieval.similar import neighbours
 from kagent_memory.settings import MemorySettings
@@ -17,7 +17,6 @@ from kagent_memory.stores.values import Batch
 from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import NOW, a_memory, adding
 
-SCOPE = Scope("acme", "ada", "notes")
 ODD = Filter(tags=("odd",))
 
 
@@ -44,8 +43,8 @@ def memory(number: int) -> Memory:
 async def store(postgres_uri):
     async with await open_store(postgres_uri) as store:
         changes = adding(*(memory(number) for number in range(30)))
-        await store.apply(SCOPE, Batch(changes=changes), now=NOW)
-        await store.memories.view(SCOPE, now=NOW)
+        await store.apply(ADA, Batch(changes=changes), now=NOW)
+        await store.memories.view(ADA, now=NOW)
         yield store
 
 
@@ -61,7 +60,7 @@ async def test_neighbours_of_twenty_facts_cost_as_much_as_of_one(store, trips, e
     counts: list[int] = []
     for some in (facts[:1], facts[:1], facts):
         trips.clear()
-        results = await neighbours(await store.memories.view(SCOPE, now=NOW), vectors, some)
+        results = await neighbours(await store.memories.view(ADA, now=NOW), vectors, some)
         counts.append(len(trips))
     assert counts[2] == counts[1]
     assert all(results[place] for place in range(20))
@@ -74,38 +73,35 @@ async def test_echoes_of_200_events_cost_as_much_as_of_one(store, trips):
         for n in range(200)
     ]
     trips.clear()
-    await without_recalled(store.memories, SCOPE, messages[:1], now=NOW)
+    await without_recalled(store.memories, ADA, messages[:1], now=NOW)
     single = len(trips)
-    rest = await without_recalled(store.memories, SCOPE, messages, now=NOW)
+    rest = await without_recalled(store.memories, ADA, messages, now=NOW)
     assert len(trips) == 2 * single <= 8
     assert len(rest) == 170
 
 
 async def test_a_recall_of_a_quiet_scope_takes_one_statement(postgres_uri, trips):
     """Nothing is asked about a scope that nobody writes to but its hits."""
-    async with await Memories.open(
-        postgres_uri, embedding=HashEmbedder(), worker=False
-    ) as memories:
-        await memories.add(SCOPE, [f"A {word} parcel" for word in ("zebra", "rome", "tea", "oslo")])
+    async with await opened(postgres_uri, embedding=HashEmbedder()) as memories:
+        await memories.add(ADA, [f"A {word} parcel" for word in ("zebra", "rome", "tea", "oslo")])
         for _ in range(4):
-            await memories.recall(SCOPE, "tea", deliver=False)
+            await memories.recall(ADA, "tea", deliver=False)
         trips.clear()
-        answer = await memories.recall(SCOPE, "a zebra in oslo. tea for rome!", deliver=False)
+        answer = await memories.recall(ADA, "a zebra in oslo. tea for rome!", deliver=False)
         assert trips == ["unchanged_memories"]
     assert [hit.cosine is not None for hit in answer] == [True] * 4
 
 
 async def test_a_filtered_recall_evaluates_its_filter_once(postgres_uri, trips):
     """A hybrid search under a filter asks the database once what the filter lets through."""
-    async with await Memories.open(postgres_uri, embedding=HashEmbedder()) as memories:
-        scope = Scope("acme", "grace", "notes")
+    async with await opened(postgres_uri, embedding=HashEmbedder()) as memories:
         texts = [f"Grace keeps parcel {number} on shelf {number % 7}" for number in range(12)]
         await memories.add(
-            scope, [Fact(text, tags=("odd",) * (number % 2)) for number, text in enumerate(texts)]
+            GRACE, [Fact(text, tags=("odd",) * (number % 2)) for number, text in enumerate(texts)]
         )
-        await memories.recall(scope, "a parcel on a shelf", filter=ODD)
+        await memories.recall(GRACE, "a parcel on a shelf", filter=ODD)
         trips.clear()
-        recall = await memories.recall(scope, "which parcel is on a shelf?", filter=ODD, limit=3)
+        recall = await memories.recall(GRACE, "which parcel is on a shelf?", filter=ODD, limit=3)
     assert recall.mode == "hybrid"
     assert len(recall.hits) == 3
     assert all("odd" in hit.memory.tags for hit in recall.hits)

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from memories.opening import opened
 
 from kagent_memory import RankSettings
-from kagent_memory.memories import Memories
 from kagent_memory.records import EVERYTHING, Filter, Memory, Message, Scope
 from kagent_memory.retrieval.query import WordGate
 from kagent_memory.retrieval.question import Question
@@ -101,7 +101,7 @@ async def test_a_long_transcript_is_queued_beside_the_loop(count: int, recalled:
         Message(text="green tea", event_id=f"{number}", recalled=(f"{number} {recalled}",))
         for number in range(count)
     ]
-    async with await Memories.open("libsql:///:memory:", worker=False) as memories:
+    async with await opened() as memories:
         await memories.remember(SCOPE, messages[:1], "session")  # the first use of all takes longer
         work = asyncio.create_task(memories.remember(SCOPE, messages, "session"))
         assert await longest_pause(work) < MAX_PAUSE_SECONDS
@@ -109,7 +109,7 @@ async def test_a_long_transcript_is_queued_beside_the_loop(count: int, recalled:
 
 async def test_a_redactor_that_raises_anything_ends_its_call():
     """A redactor that raises StopIteration in a thread fails the call, which else never ended."""
-    options: Any = {"redact": lambda text: next(iter(())), "worker": False}
-    async with await Memories.open("libsql:///:memory:", **options) as memories, asyncio.timeout(9):
+    redact: Any = lambda text: next(iter(()))  # noqa: E731
+    async with await opened(redact=redact) as memories, asyncio.timeout(9):
         with pytest.raises(RuntimeError, match="StopIteration"):
             await memories.recall(SCOPE, "green tea " * 200)
