@@ -29,8 +29,8 @@ UNTIMED_PATHS = frozenset({IMPORT_PATH, "/api/v1/export"})  # without a time lim
 CALL_SECONDS = 300.0  # to read, process and answer a request
 SMALL_BODY = 65_536
 POLICY = (
-    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri "
-    "'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; form-action "
+    "'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
     "content-security-policy": POLICY,

@@ -108,15 +108,13 @@ def to(path: str, scope: Scope | None = None, **query: str | None) -> Response:
     return RedirectResponse(f"{path}?{text}" if text else path, 303)
 
 
-def moment(at: datetime | None) -> str:
-    """Format a time as 2026-01-31 09:30 UTC, or a dash."""
-    return at.strftime("%Y-%m-%d %H:%M UTC") if at else "–"
+def moment(at: datetime) -> str:
+    """Format a time as 2026-01-31 09:30 UTC."""
+    return f"{at:%Y-%m-%d %H:%M} UTC"
 
 
-def relative(at: datetime | None, now: datetime) -> str:
-    """Format a time as 3 days ago, in 5 hours or just now, or a dash."""
-    if at is None:
-        return "–"
+def relative(at: datetime, now: datetime) -> str:
+    """Format a time as 3 days ago, in 5 hours or just now."""
     seconds = int((at - now).total_seconds())
     for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if count := round(abs(seconds) / size):

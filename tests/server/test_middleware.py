@@ -81,14 +81,17 @@ async def test_a_form_needs_the_secret_of_its_cookie(client: httpx.AsyncClient):
         assert answer.status_code == status
 
 
-async def test_every_answer_forbids_scripts_frames_and_caches(client: httpx.AsyncClient):
-    """The headers of every answer forbid scripts, framing and caching."""
-    for path in ("/", "/nothing", "/api/v1/info"):
+async def test_every_answer_forbids_foreign_scripts_frames_and_caches(client: httpx.AsyncClient):
+    """The headers of every answer forbid scripts but our own file, framing and caching, and only
+    that file has the type of a script.
+    """
+    for path in ("/", "/nothing", "/api/v1/info", f"/api/v1/export{S}", "/static/times.js"):
         headers = (await client.get(path)).headers
-        policy = headers["content-security-policy"]
-        assert "default-src 'none'" in policy
-        assert "frame-ancestors 'none'" in policy
-        assert not any(word in policy for word in ("unsafe", "script-src"))
+        assert headers["content-security-policy"] == (
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+            "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+        )
+        assert ("javascript" in headers["content-type"]) == path.endswith("js")
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["cache-control"] == "no-store"
 
