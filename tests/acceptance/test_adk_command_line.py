@@ -48,7 +48,7 @@ def remembers(client: TestClient, app: str) -> None:
 )
 def test_agents_on_adks_command_line_remember(
     command: Any, words: list[str], uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """ADK's command line knows our scheme by a file beside the agents, and ours knows all schemes;
     agents on either remember.
     """

@@ -69,7 +69,7 @@ def recalling(way: str) -> tuple[list[Any], Any]:
 )
 async def test_forgotten_text_is_not_written_again(
     store_uri: str, way: str, every_turns: int | None, restarted: bool
-) -> None:
+):
     """Further turns of a conversation never write forgotten text again."""
     texts = disk(store_uri)
     service = KagentMemoryService(store_uri, llm=False)
@@ -106,7 +106,7 @@ async def test_forgotten_text_is_not_written_again(
     assert CANARY not in texts()
 
 
-async def test_forgetting_by_tool_leaves_nothing_in_the_queue(store_uri: str) -> None:
+async def test_forgetting_by_tool_leaves_nothing_in_the_queue(store_uri: str):
     """A memory that tools saved and forgot is in no file, table or queue afterwards."""
     texts = disk(store_uri)
     async with KagentMemoryService(store_uri, llm=False) as service:

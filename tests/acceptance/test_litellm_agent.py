@@ -103,9 +103,7 @@ def by_route(body: dict) -> str | None:
     return answers(body) if "messages" in body else None
 
 
-async def test_agents_on_litellm_are_saved_and_log_no_error(
-    provider: Loopback, tmp_path: Path
-) -> None:
+async def test_agents_on_litellm_are_saved_and_log_no_error(provider: Loopback, tmp_path: Path):
     """Calls of the agent and of memory, on two loops, get along; with the blocking runner too."""
     provider.plan(*[by_route] * 800)
     out, err = run(*(f"libsql:///{tmp_path}/memory{number}.db" for number in range(2)))

@@ -36,7 +36,7 @@ def facts(prompt: str) -> dict[str, Any]:
 
 async def test_sessions_wait_for_a_worker_that_can_and_nothing_is_lost(
     file_uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """Sessions that a server cannot process without the model wait, and a later worker processes
     them all.
     """

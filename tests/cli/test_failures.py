@@ -69,7 +69,7 @@ FAMILIES = {2: "invalid-input", 3: "not-found", 5: "configuration", 6: "store"}
 )
 def test_a_mistake_is_one_line_or_one_json_document(
     uri: str, capsys: pytest.CaptureFixture[str], words: list[str], code: int, advice: str
-) -> None:
+):
     """A mistake ends with its exit code and one line, or with JSON where that was asked for."""
     assert main(words) == code
     captured = capsys.readouterr()
@@ -84,7 +84,7 @@ def test_a_mistake_is_one_line_or_one_json_document(
     assert code in EXIT_CODES
 
 
-def test_a_disk_that_is_full_is_one_line(uri: str) -> None:
+def test_a_disk_that_is_full_is_one_line(uri: str):
     """An answer that cannot be written ends with exit code 8 and one line that says why."""
     for words in (["list", *OF_ADA], ["--help"]):
         process = run_command(*words, shell=">/dev/full")
@@ -96,7 +96,7 @@ def test_a_disk_that_is_full_is_one_line(uri: str) -> None:
 
 
 @pytest.mark.parametrize("shell", [">&- 2>&-", "2>/dev/full", "<&-"])
-def test_closed_streams_are_no_error(uri: str, shell: str) -> None:
+def test_closed_streams_are_no_error(uri: str, shell: str):
     """A command whose standard streams are closed or full still does its work and succeeds."""
     for words in (["list", *OF_ADA], *([["token", "create"]] if shell == ">&- 2>&-" else [])):
         process = run_command(*words, shell=shell)
@@ -106,7 +106,7 @@ def test_closed_streams_are_no_error(uri: str, shell: str) -> None:
         )
 
 
-def test_a_reader_that_goes_away_is_no_error(uri: str) -> None:
+def test_a_reader_that_goes_away_is_no_error(uri: str):
     """A pipe whose reader went away ends a command in silence and with success."""
     for words in ("list --app demo --user ada --json", "--help"):
         line = f'set -o pipefail; "{sys.executable}" -m kagent_memory {words} | true'
@@ -116,7 +116,7 @@ def test_a_reader_that_goes_away_is_no_error(uri: str) -> None:
         assert (process.returncode, process.stderr) == (0, ""), words
 
 
-def test_a_damaged_import_names_standard_input(uri: str) -> None:
+def test_a_damaged_import_names_standard_input(uri: str):
     """What is wrong with the lines of `import -` is told of standard input."""
     process = run_command("import", "-", shell="<<< letter")
     assert (process.returncode, process.stderr.count("\n")) == (2, 1)
@@ -124,7 +124,7 @@ def test_a_damaged_import_names_standard_input(uri: str) -> None:
 
 
 @pytest.mark.parametrize("shell", ["<&-", "</dev/null"])
-def test_nothing_on_standard_input_is_one_line(uri: str, shell: str) -> None:
+def test_nothing_on_standard_input_is_one_line(uri: str, shell: str):
     """`add` with no text anywhere is refused in one line that asks for one."""
     process = run_command("add", *OF_ADA, shell=shell)
     assert (process.returncode, process.stderr.count("\n")) == (2, 1)
@@ -144,7 +144,7 @@ runpy.run_module("kagent_memory", run_name="__main__", alter_sys=True)
 """
 
 
-def test_ctrl_c_at_any_moment_is_no_stack_trace(uri: str) -> None:
+def test_ctrl_c_at_any_moment_is_no_stack_trace(uri: str):
     """Ctrl-C ends `serve` at any moment, even while it starts, without a stack trace."""
     for pause in (0.0, 0.7):
         process = subprocess.Popen(
@@ -160,7 +160,7 @@ def test_ctrl_c_at_any_moment_is_no_stack_trace(uri: str) -> None:
         assert "Traceback" not in stderr, stderr
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_told():
     """`--version` prints the version of the distribution."""
     process = run_command("--version")
     assert process.stdout == f"kagent-memory {kagent_memory.__version__}\n"
@@ -184,7 +184,7 @@ for log_format in ("text", "json"):
 """
 
 
-def test_no_text_forges_a_log_line() -> None:
+def test_no_text_forges_a_log_line():
     """A message, ours or LiteLLM's, stays on one line, which is one object where JSON was asked
     for, and drives no terminal; a traceback is indented.
     """
@@ -212,7 +212,7 @@ def is_running(pid: int) -> bool:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_private_postgres_stops_when_serve_is_told_to_end(
     server_directory: Path, number: signal.Signals
-) -> None:
+):
     """`serve` that is told to end by a signal stops its private PostgreSQL and succeeds."""
     postmaster = 0
     try:

@@ -33,7 +33,7 @@ def check(path: Path, text: str, normalised: Callable[[str], object] = str) -> N
 
 def test_the_help_of_every_command_is_as_before(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """The help of a command changes only together with its golden file."""
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("NO_COLOR", "1")
@@ -79,7 +79,7 @@ async def _fill(uri: str) -> tuple[list[str], list[str]]:
 
 def test_the_shape_of_every_json_answer_is_as_before(
     uri: str, run: Callable[..., Run], tmp_path: Path
-) -> None:
+):
     """The shape of a JSON answer changes only together with its golden file."""
     shapes: dict[str, list[str]] = {}
 

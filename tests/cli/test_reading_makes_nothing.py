@@ -54,7 +54,7 @@ def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("command", READERS)
 def test_no_reading_command_makes_a_database_of_a_mistyped_path(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
-) -> None:
+):
     """A command that only reads refuses a path where nothing is, names it and makes nothing."""
     code = main(words_of(command, f"libsql:///{tmp_path}/memroy.db"))
     captured = capsys.readouterr()
@@ -66,7 +66,7 @@ def test_no_reading_command_makes_a_database_of_a_mistyped_path(
 
 def test_nor_of_the_default_where_no_store_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """Without a store, a reading command creates none at the default path."""
     monkeypatch.chdir(tmp_path)
     assert [main([command]) for command in ("list", "show", "prune")] == [5, 5, 5]
@@ -75,7 +75,7 @@ def test_nor_of_the_default_where_no_store_is_named(
 
 
 @pytest.mark.parametrize("command", ["list", "show", "doctor", "prune"])
-def test_other_files_stay_as_they_are(tmp_path: Path, command: str) -> None:
+def test_other_files_stay_as_they_are(tmp_path: Path, command: str):
     """A file that is no database of ours stays byte for byte as it is."""
     (tmp_path / "empty.db").touch()
     (tmp_path / "letter.txt").write_text("Dear Ada, this is no database. " * 99)
@@ -92,7 +92,7 @@ def test_other_files_stay_as_they_are(tmp_path: Path, command: str) -> None:
 @pytest.mark.parametrize("command", ["list", "show", "doctor", "prune"])
 def test_a_postgres_without_our_schema_stays_without(
     postgres_uri: str, capsys: pytest.CaptureFixture[str], command: str
-) -> None:
+):
     """A command that only reads makes no schema in a PostgreSQL that lacks the one it names."""
 
     def schemas() -> set[str]:
@@ -130,7 +130,7 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_an_environment_that_names_no_store_of_ours_is_refused(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     """Unless a URI is given, an environment that names no store of ours is refused with advice."""
     environ, message = REFUSED[name]
     with pytest.raises(ConfigurationError, match=message):
@@ -159,6 +159,6 @@ def test_an_environment_that_names_no_store_of_ours_is_refused(
         ({"KAGENT_MEMORY_URI": "KAGENT+Libsql:///A", "MEMORY_BACKEND": "qdrant"}, "libsql:///A"),
     ],
 )
-def test_what_the_environment_chooses(environ: dict[str, str], uri: str) -> None:
+def test_what_the_environment_chooses(environ: dict[str, str], uri: str):
     """Our own URI comes first, then the backend that kagent names, then the default file."""
     assert compose(None, None, {}, environ)[0] == uri

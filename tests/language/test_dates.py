@@ -25,12 +25,12 @@ NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)  # a Wednesday
         ("shipped 1/23/2024", Span(2024, 1, 23)),
     ],
 )
-def test_days_months_and_years_are_read(query: str, span: Span) -> None:
+def test_days_months_and_years_are_read(query: str, span: Span):
     """A query names a day, a month or a year in any usual way of writing it."""
     assert named_spans(query, NOW) == [span]
 
 
-def test_with_slashes_either_number_may_be_the_month() -> None:
+def test_with_slashes_either_number_may_be_the_month():
     """A date with slashes is read both as day/month and as month/day."""
     assert named_spans("between 3/4/2024 and lunch", NOW) == [Span(2024, 4, 3), Span(2024, 3, 4)]
 
@@ -49,17 +49,17 @@ def test_with_slashes_either_number_may_be_the_month() -> None:
         "10.01-2024",
     ],
 )
-def test_what_only_looks_like_a_date_is_none(query: str) -> None:
+def test_what_only_looks_like_a_date_is_none(query: str):
     """Numbers that only resemble a date name no span of time."""
     assert named_spans(query, NOW) == []
 
 
-def test_what_is_no_span_of_time_has_no_window() -> None:
+def test_what_is_no_span_of_time_has_no_window():
     """A span without a year and a day that never was have no window."""
     assert windows([Span(None, 5, 3), Span(None, 5), Span(2023, 2, 29), Span(0), Span(9999)]) == []
 
 
-def test_a_pasted_log_names_its_first_days_and_each_once() -> None:
+def test_a_pasted_log_names_its_first_days_and_each_once():
     """A long text names its first 32 distinct days, each once."""
     log = "".join(
         f"2024-{month:02}-{day:02} restarted\n"
@@ -72,7 +72,7 @@ def test_a_pasted_log_names_its_first_days_and_each_once() -> None:
     assert len(spans) == len(set(spans)) == 32
 
 
-def test_doubtful_months_are_told_by_the_word_before_them() -> None:
+def test_doubtful_months_are_told_by_the_word_before_them():
     """ "may" and "march" are months after a word that says so, anywhere in a long text."""
     filler = "it may rain, he may march on. " * 2_000
     assert named_spans(filler, NOW) == []

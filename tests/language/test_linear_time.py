@@ -66,7 +66,7 @@ PIECES = [
 
 
 @pytest.mark.parametrize("piece", PIECES, ids=repr)
-def test_reading_takes_linear_time(piece: str) -> None:
+def test_reading_takes_linear_time(piece: str):
     """30,000 characters of one piece, repeated, take every reader less than half a second."""
     text = piece * (SIZE // len(piece)) + "\0"
     for read in READERS:

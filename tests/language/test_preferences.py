@@ -23,7 +23,7 @@ from kagent_memory.language.tokenizer import index_terms, query_terms
         "今後は短く答えてください。",
     ],
 )
-def test_a_lasting_wish_is_a_preference(text: str) -> None:
+def test_a_lasting_wish_is_a_preference(text: str):
     """A standing instruction or stated preference is recognised in any of eight languages."""
     assert states_preference(text)
     assert states_preference(text, "user")
@@ -40,18 +40,18 @@ def test_a_lasting_wish_is_a_preference(text: str) -> None:
         "",
     ],
 )
-def test_what_holds_for_one_time_is_none(text: str) -> None:
+def test_what_holds_for_one_time_is_none(text: str):
     """A habit, a question or a wish for this one time is no preference."""
     assert not states_preference(text)
 
 
-def test_only_users_state_preferences() -> None:
+def test_only_users_state_preferences():
     """An agent's statement of what it always does is no preference of the user."""
     assert not states_preference("Always back up your data.", "assistant")
     assert PREFERENCE_TERM not in index_terms("Always back up your data.", "assistant")
 
 
-def test_no_query_asks_for_the_marker() -> None:
+def test_no_query_asks_for_the_marker():
     """The index term of a preference cannot be typed."""
     assert PREFERENCE_TERM in index_terms("Always answer in metric units.", "user")
     assert PREFERENCE_TERM not in query_terms(f"always {PREFERENCE_TERM} preference")

@@ -19,7 +19,7 @@ from kagent_memory.language.tokenizer import index_terms
         "Quand est-elle partie ?",
     ],
 )
-def test_questions_for_a_time(query: str) -> None:
+def test_questions_for_a_time(query: str):
     """A question that wants a time as its answer is recognised."""
     assert asks_when(query)
 
@@ -36,7 +36,7 @@ def test_questions_for_a_time(query: str) -> None:
         "",
     ],
 )
-def test_questions_for_something_else(query: str) -> None:
+def test_questions_for_something_else(query: str):
     """A question that wants anything but a time is not taken for one."""
     assert not asks_when(query)
 
@@ -55,11 +55,11 @@ def test_questions_for_something_else(query: str) -> None:
         ("12345 or 3000 pieces", False),
     ],
 )
-def test_texts_that_name_a_time(content: str, named: bool) -> None:
+def test_texts_that_name_a_time(content: str, named: bool):
     """A text names a time if its words say one."""
     assert (not TIME_TERMS.isdisjoint(index_terms(content))) is named
 
 
-def test_words_that_seldom_mean_a_time_are_left_out() -> None:
+def test_words_that_seldom_mean_a_time_are_left_out():
     """A word that usually means something else is not a time term."""
     assert TIME_TERMS.isdisjoint(("sun", "sat", "mar", "moi", "an", "a", "on"))

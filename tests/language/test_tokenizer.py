@@ -40,42 +40,42 @@ from kagent_memory.language.tokenizer import (
         ("L’été à Zürich", "ete zurich"),
     ],
 )
-def test_a_query_shares_a_telling_term_with_what_it_means(stored: str, query: str) -> None:
+def test_a_query_shares_a_telling_term_with_what_it_means(stored: str, query: str):
     """A query shares a term other than a stop word with the text that it means."""
     shared = set(query_terms(query)) & set(index_terms(stored))
     assert shared - STOP_WORDS
 
 
-def test_identifiers_share_only_their_equal_parts() -> None:
+def test_identifiers_share_only_their_equal_parts():
     """Identifiers that differ in one part share the other parts only."""
     ours, other = set(tokens("ERR-00123")), set(tokens("ERR-00124"))
     assert ours & other == {"err"}
 
 
-def test_signs_of_brahmic_scripts_stay_inside_their_word() -> None:
+def test_signs_of_brahmic_scripts_stay_inside_their_word():
     """Combining signs of Brahmic scripts do not split a word."""
     assert tokens("हिन्दी") == ["हिन्दी"]
 
 
-def test_question_words_are_searched_only_when_alone() -> None:
+def test_question_words_are_searched_only_when_alone():
     """Question words are not searched unless nothing else is there."""
     assert query_terms("When did she paint the fence?") == ["paint", "fenc"]
     assert set(query_terms("who are you?")) & set(index_terms("Who are you?"))
 
 
-def test_the_author_is_one_of_the_memory_s_words_once() -> None:
+def test_the_author_is_one_of_the_memory_s_words_once():
     """The author's name is indexed once beside the words of the text."""
     assert index_terms("Melanie and Melanie", "Melanie") == {"melani": 2}
     assert index_terms("paints", "Melanie") == {"paint": 1, "melani": 1}
 
 
-def test_terms_are_bounded() -> None:
+def test_terms_are_bounded():
     """No term is longer than `MAX_TERM_CHARS`, however the text is written."""
     terms = tokens("x" * 10_000 + " " + "a/" * 5_000 + "b " + "b-c" * 900)
     assert max(map(len, terms)) <= MAX_TERM_CHARS
 
 
-def test_text_without_letters_has_no_terms() -> None:
+def test_text_without_letters_has_no_terms():
     """Emoji, punctuation and empty text give no terms."""
     assert not index_terms("🎉 … !!!")
     assert query_terms("") == []
@@ -118,19 +118,19 @@ APART = [
 
 
 @pytest.mark.parametrize(("first", "second"), SAME_FACT)
-def test_spelling_alone_makes_no_other_fact(first: str, second: str) -> None:
+def test_spelling_alone_makes_no_other_fact(first: str, second: str):
     """Blanks, capitals of plain words and the end of a sentence make no other fact."""
     assert identity(first, verbatim=False) == identity(second, verbatim=False)
 
 
 @pytest.mark.parametrize(("first", "second"), APART)
-def test_what_may_tell_two_things_apart_makes_another_fact(first: str, second: str) -> None:
+def test_what_may_tell_two_things_apart_makes_another_fact(first: str, second: str):
     """Texts with a difference that can carry meaning are different facts."""
     assert identity(first, verbatim=False) != identity(second, verbatim=False)
 
 
 @given(st.text("aAbBiI kKmMwWsS5⁵₅.!…。！ßẞΩ\u2126µμﬁİıſéÉ'’-#+ \n\u00a0１Å\u212b", max_size=12))
-def test_a_spelling_is_its_own_spelling(text: str) -> None:
+def test_a_spelling_is_its_own_spelling(text: str):
     """Normalising a spelling twice gives the same as once."""
     assert spelling(spelling(text)) == spelling(text)
 
@@ -160,7 +160,7 @@ def test_a_spelling_is_its_own_spelling(text: str) -> None:
         ("बैठक अगले गुरुवार तक स्थगित कर दी गई क्योंकि सहकर्मी बीमार है।", 66),
     ],
 )
-def test_tokens_are_estimated_within_a_quarter(text: str, counted: int) -> None:
+def test_tokens_are_estimated_within_a_quarter(text: str, counted: int):
     """The estimate is within a quarter of what cl100k_base counts, in any script."""
     assert abs(estimated_tokens(text) - counted) <= counted / 4
 
@@ -177,12 +177,12 @@ STEMS = {
 }
 
 
-def test_stems_english_words_by_rules_that_stay() -> None:
+def test_stems_english_words_by_rules_that_stay():
     """Stored terms are found again: the stems of words never change."""
     assert {word: tokens(word)[0] for word in STEMS} == STEMS
 
 
-def test_threads_that_stem_at_once_spoil_no_terms() -> None:
+def test_threads_that_stem_at_once_spoil_no_terms():
     """Threads that stem at once have the terms that each has alone."""
     rng = random.Random(7)
     endings = ("ations", "ingly", "fulness", "ies", "ed", "izers")

@@ -31,14 +31,14 @@ NOTES = [
         ("Waar staat mijn fiets?", 8),
     ],
 )
-async def test_a_question_finds_the_other_forms_of_its_words(question: str, number: int) -> None:
+async def test_a_question_finds_the_other_forms_of_its_words(question: str, number: int):
     """A question finds memories that use another form of its words."""
     async with await opened() as memories:
         await memories.add(ADA, NOTES)
         assert contents(await memories.recall(ADA, question, limit=1)) == [NOTES[number]]
 
 
-def test_what_a_long_text_costs_is_bounded() -> None:
+def test_what_a_long_text_costs_is_bounded():
     """The number and the length of the word forms of a text are bounded."""
     words = " ".join(
         f"die Versicherung{chr(97 + number % 26)}{chr(97 + number // 26)}" for number in range(600)

@@ -86,7 +86,7 @@ async def memories(request: pytest.FixtureRequest) -> AsyncIterator[Memories]:
 CASES = [(verb, name) for verb in VERBS for name in parameters(verb) if name != "embedding"]
 
 
-async def test_what_fits_no_parameter_is_refused_by_its_name(memories: Memories) -> None:
+async def test_what_fits_no_parameter_is_refused_by_its_name(memories: Memories):
     """A value of another type is an error that begins with the name of its argument."""
     for verb, name in CASES:
         with pytest.raises(InvalidInput, match=rf"^{name}\b.*: "):
@@ -102,7 +102,7 @@ async def test_what_fits_no_parameter_is_refused_by_its_name(memories: Memories)
     assert not await memories.jobs()
 
 
-async def test_a_misspelt_argument_is_refused_by_its_name(memories: Memories) -> None:
+async def test_a_misspelt_argument_is_refused_by_its_name(memories: Memories):
     """A misspelt argument is refused by its name and not left out."""
     for verb in VERBS:
         with pytest.raises(
@@ -116,7 +116,7 @@ async def test_a_misspelt_argument_is_refused_by_its_name(memories: Memories) ->
         await outcome(verbs.get(SCOPE, "id", True))
 
 
-async def test_no_value_whatever_makes_another_error_than_ours(memories: Memories) -> None:
+async def test_no_value_whatever_makes_another_error_than_ours(memories: Memories):
     """Any value for a parameter of any verb raises our errors or none."""
     wrong: list[str] = []
     for verb in VERBS:
@@ -132,7 +132,7 @@ async def test_no_value_whatever_makes_another_error_than_ours(memories: Memorie
     assert not wrong, "\n".join(wrong)
 
 
-async def test_numpy_scalars_are_taken_for_python_values(memories: Memories) -> None:
+async def test_numpy_scalars_are_taken_for_python_values(memories: Memories):
     """A numpy scalar counts as Python's number or truth of the same value."""
     [id] = await memories.add(SCOPE, ["Ada sails"])
     others: dict[str, Any] = {"importance": np.float32(0.25), "ttl_days": np.int64(3)}
@@ -145,14 +145,14 @@ async def test_numpy_scalars_are_taken_for_python_values(memories: Memories) -> 
         await memories.recall(SCOPE, "Ada", limit=success)
 
 
-async def test_an_iterator_is_read_once_and_whole(memories: Memories) -> None:
+async def test_an_iterator_is_read_once_and_whole(memories: Memories):
     """A verb takes any iterable where it takes a sequence, even an iterator."""
     ids = await memories.add(SCOPE, iter(["Ada sails", "Ada skis"]))  # pyright: ignore[reportArgumentType]
     assert set(await memories.forget(SCOPE, set(ids))) == set(ids)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("part", ["tenant", "user", "app"])
-async def test_no_name_is_longer_than_a_server_takes(memories: Memories, part: str) -> None:
+async def test_no_name_is_longer_than_a_server_takes(memories: Memories, part: str):
     """A name of a scope has at most 1,024 characters, of any width, everywhere it is given."""
     names = {"tenant": "acme", "user": "ada", "app": "desk"}
     for kind in (Scope, Scopes):
@@ -163,7 +163,7 @@ async def test_no_name_is_longer_than_a_server_takes(memories: Memories, part: s
     assert (await memories.get(scope, id)).content == "Ada sings"
 
 
-async def test_over_a_server_no_verb_reaches_another_users_scope() -> None:
+async def test_over_a_server_no_verb_reaches_another_users_scope():
     """To a user's token no memory of another user is there, whatever the verb; none is changed."""
     async with await opened(quarantine=["tool"]) as memories:
         ids = await memories.add(SCOPE, ["Ada sails", Fact("Ada skis", origin="tool")])

@@ -32,7 +32,7 @@ async def ask(memories: Any, at: datetime | None = None, **options: Any) -> list
 
 
 @pytest.mark.parametrize("embedder", [None, HashEmbedder(64)], ids=["words", "vectors"])
-async def test_each_change_is_seen_from_when_it_was_made(store_uri: str, embedder: Any) -> None:
+async def test_each_change_is_seen_from_when_it_was_made(store_uri: str, embedder: Any):
     """An addition, an edit, a replacement and an undo are seen from their very moment on; what was
     reworded since is found by its words alone.
     """
@@ -61,7 +61,7 @@ async def test_each_change_is_seen_from_when_it_was_made(store_uri: str, embedde
         assert today.mode == ("keyword" if embedder is None else "hybrid")
 
 
-async def test_the_past_shows_the_expired_not_the_forgotten(store_uri: str) -> None:
+async def test_the_past_shows_the_expired_not_the_forgotten(store_uri: str):
     """Memories that expired since are found; forgotten and pruned ones are gone for the
     past too.
     """
@@ -78,7 +78,7 @@ async def test_the_past_shows_the_expired_not_the_forgotten(store_uri: str) -> N
         assert await ask(memories, then) == []
 
 
-async def test_filters_and_dates_hold_for_the_past_too() -> None:
+async def test_filters_and_dates_hold_for_the_past_too():
     """Labels are filtered, and dates of a query are read, as they were then. Memories of a session
     count for one another, whichever of them has changed since.
     """
@@ -98,7 +98,7 @@ async def test_filters_and_dates_hold_for_the_past_too() -> None:
         assert hit.memory.content == oslo
 
 
-async def test_looking_at_the_past_delivers_nothing() -> None:
+async def test_looking_at_the_past_delivers_nothing():
     """A search of the past counts nothing, finds nothing that is added meanwhile, and several
     scopes are searched as one.
     """
@@ -125,14 +125,14 @@ async def test_looking_at_the_past_delivers_nothing() -> None:
 @pytest.mark.parametrize(
     "wrong", [START.replace(tzinfo=None), START + DAY], ids=["naive", "future"]
 )
-async def test_a_time_that_does_not_fit_is_refused(wrong: Any) -> None:
+async def test_a_time_that_does_not_fit_is_refused(wrong: Any):
     """`as_of` is an aware time that has passed."""
     async with await opened() as memories:
         with pytest.raises(InvalidInput, match="as_of"):
             await memories.recall(ADA, QUERY, as_of=wrong)
 
 
-async def test_a_past_of_too_many_memories_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_past_of_too_many_memories_is_refused(monkeypatch: pytest.MonkeyPatch):
     """Too many memories changed since are refused; others are not read, however many there are."""
     monkeypatch.setattr(views, "MAX_PAST", 1)
     async with await opened() as memories:

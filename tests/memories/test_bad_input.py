@@ -75,7 +75,7 @@ CONTENT = {
 
 
 @pytest.mark.parametrize("name", CONTENT)
-async def test_content_that_cannot_be_kept_is_refused_whole(file_uri: str, name: str) -> None:
+async def test_content_that_cannot_be_kept_is_refused_whole(file_uri: str, name: str):
     """Content that cannot be kept is refused with all that came with it."""
     bad, advice = CONTENT[name]
     async with await opened(file_uri) as memories:
@@ -91,7 +91,7 @@ async def test_content_that_cannot_be_kept_is_refused_whole(file_uri: str, name:
         assert await all_of(memories) == before
 
 
-async def test_items_that_are_no_list_are_refused() -> None:
+async def test_items_that_are_no_list_are_refused():
     """A fact alone, a text or anything else that is no list of them is refused."""
     async with await opened() as memories:
         for items in ("hello", Fact("hello"), None, 5):  # no text is a list of its letters
@@ -115,7 +115,7 @@ async def test_items_that_are_no_list_are_refused() -> None:
         ({"superseded": "all"}, "superseded.*'only'"),
     ],
 )
-def test_a_filter_of_the_wrong_kind_is_refused(values: Any, advice: str) -> None:
+def test_a_filter_of_the_wrong_kind_is_refused(values: Any, advice: str):
     """A filter that asks for nothing that there is is refused and selects nothing."""
     with pytest.raises(InvalidInput, match=advice) as refusal:
         Filter(**values)
@@ -126,9 +126,7 @@ def test_a_filter_of_the_wrong_kind_is_refused(values: Any, advice: str) -> None
     ("query", "advice"),
     [("before\0after", "NUL"), ("half of \ud83e", "unicode"), ("x" * 16_385, "at most 16384")],
 )
-async def test_a_query_that_no_database_takes_is_refused(
-    file_uri: str, query: str, advice: str
-) -> None:
+async def test_a_query_that_no_database_takes_is_refused(file_uri: str, query: str, advice: str):
     """A query with NUL or a lone surrogate, or of more than 16,384 characters, is refused."""
     async with service_of(file_uri) as service:
         with pytest.raises(InvalidInput, match=advice):
@@ -146,7 +144,7 @@ VECTORS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", VECTORS)
-async def test_a_vector_that_cannot_be_searched_is_refused_whole(file_uri: str, name: str) -> None:
+async def test_a_vector_that_cannot_be_searched_is_refused_whole(file_uri: str, name: str):
     """A vector that cannot be searched is refused with all that came with it."""
     good, (bad, advice) = vector(*range(64)), VECTORS[name]
     async with await opened(file_uri) as memories:
@@ -188,7 +186,7 @@ ILLNESSES: dict[str, Callable[[np.ndarray], Any]] = {
 
 
 @pytest.mark.parametrize("name", ILLNESSES)
-async def test_nonsense_of_an_embedder_is_an_error(file_uri: str, name: str) -> None:
+async def test_nonsense_of_an_embedder_is_an_error(file_uri: str, name: str):
     """An embedder that answers nonsense is an error and the memories are not kept without it."""
     embedder = Sick(ILLNESSES[name])
     async with await opened(file_uri, embedding=embedder) as memories:
@@ -232,7 +230,7 @@ def _turned(dimensions: int) -> HashEmbedder:
 
 
 @pytest.mark.parametrize("name", OTHERS)
-async def test_a_second_embedder_on_a_store_is_refused(file_uri: str, name: str) -> None:
+async def test_a_second_embedder_on_a_store_is_refused(file_uri: str, name: str):
     """A second embedder on a store is refused before its first vector."""
     make, advice = OTHERS[name]
     async with await opened(file_uri, embedding=HashEmbedder(16)) as memories:
@@ -277,9 +275,7 @@ GIVEN: dict[str, tuple[str, Any, str]] = {
 
 
 @pytest.mark.parametrize("name", GIVEN)
-async def test_what_cannot_serve_is_refused_at_open(
-    file_uri: str, tmp_path: Path, name: str
-) -> None:
+async def test_what_cannot_serve_is_refused_at_open(file_uri: str, tmp_path: Path, name: str):
     """An argument that cannot work is refused before anything is opened with it."""
     argument, value, advice = GIVEN[name]
     with pytest.raises(ConfigurationError, match=advice):
@@ -324,16 +320,14 @@ PLACES: dict[str, tuple[str, type[KagentMemoryError], str]] = {
 
 
 @pytest.mark.parametrize("name", PLACES)
-async def test_a_place_that_is_none_is_one_error_that_says_what_to_do(
-    tmp_path: Path, name: str
-) -> None:
+async def test_a_place_that_is_none_is_one_error_that_says_what_to_do(tmp_path: Path, name: str):
     """A folder, a file of another kind or a server that is away is named with what to do."""
     uri, kind, advice = PLACES[name]
     (tmp_path / "letter.txt").write_text("This is a letter. " * 500)
     await nobody_gets_in(uri.format(folder=tmp_path), kind, advice)
 
 
-async def test_a_read_only_database_is_one_error_that_says_what_to_do(postgres_uri: str) -> None:
+async def test_a_read_only_database_is_one_error_that_says_what_to_do(postgres_uri: str):
     """A read-only database answers searches, and says of a save what to do."""
     uri = f"{postgres_uri}&options={quote('-c default_transaction_read_only=on')}"
     advice = r"memory unavailable: .*read-only transaction"
@@ -385,7 +379,7 @@ FOREIGN = (
 @pytest.mark.parametrize("uri", FOREIGN)
 async def test_a_uri_of_another_library_is_answered_with_what_to_write(
     uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     """A foreign URI is refused before anything is opened, with ours and without its password."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigurationError) as service:

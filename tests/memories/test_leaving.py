@@ -36,7 +36,7 @@ asyncio.run(main())
     [("blocking", "libsql"), ("asyncio.run", "postgres")],
     indirect=["store_uri"],
 )
-def test_a_script_that_does_not_close_prints_no_traceback(store_uri: str, way: str) -> None:
+def test_a_script_that_does_not_close_prints_no_traceback(store_uri: str, way: str):
     """A script that ends without closing prints nothing, and what it saved is there."""
     uri = store_uri
     command = [sys.executable, "-c", HEAD + WAYS[way], uri]

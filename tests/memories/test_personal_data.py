@@ -28,7 +28,7 @@ def bytes_left(folder: Path) -> list[Path]:
     return [file for file in folder.iterdir() if b"ada.canary" in file.read_bytes()]
 
 
-async def test_masked_before_anything_else_sees_it(file_uri: str, tmp_path: Path) -> None:
+async def test_masked_before_anything_else_sees_it(file_uri: str, tmp_path: Path):
     """With `pii="mask"` no model, embedder or file sees an address, whatever brought it."""
     llm, embedder = ScriptedLlm(lambda prompt: {"facts": []}), HashEmbedder(64)
     async with await Memories.open(file_uri, embedding=embedder, llm=llm, pii="mask") as memories:
@@ -59,7 +59,7 @@ async def test_masked_before_anything_else_sees_it(file_uri: str, tmp_path: Path
 @pytest.mark.parametrize("policy", ["drop", "refuse"])
 async def test_a_message_that_holds_it_is_not_saved_and_the_others_are(
     file_uri: str, policy: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+):
     """A message that holds some is left out of its session; `refuse` warns of it."""
     async with await opened(file_uri, worker=True, pii=policy) as memories:
         with caplog.at_level(logging.WARNING):
@@ -73,7 +73,7 @@ async def test_a_message_that_holds_it_is_not_saved_and_the_others_are(
     assert not bytes_left(tmp_path)
 
 
-async def test_dropped_items_leave_their_place(file_uri: str) -> None:
+async def test_dropped_items_leave_their_place(file_uri: str):
     """Dropped items leave their place and the others are stored."""
     async with await opened(file_uri, pii="drop") as memories:
         first, dropped, last = await memories.add(SCOPE, ["one", f"two {CARD}", "three"])
@@ -92,7 +92,7 @@ async def test_dropped_items_leave_their_place(file_uri: str) -> None:
             await memories.edit(SCOPE, first, content=MAIL)
 
 
-async def test_refused_whole_and_nothing_is_written(file_uri: str) -> None:
+async def test_refused_whole_and_nothing_is_written(file_uri: str):
     """With `pii="refuse"` an item that holds some refuses the whole call, without quoting it."""
     async with await opened(file_uri, pii={"mode": "refuse", "kinds": "email,card"}) as memories:
         for item in (

@@ -202,7 +202,7 @@ async def test_a_forgetting_that_fails_leaves_no_receipt(monkeypatch):
         assert (await memories.check_receipts()).chains == 0
 
 
-async def test_a_secret_proves_its_token_until_its_end() -> None:
+async def test_a_secret_proves_its_token_until_its_end():
     """A secret, whole, proves its token until that expires or is revoked."""
     clock = FrozenClock()
     async with await opened(tenant="acme", clock=clock) as memories:

@@ -87,9 +87,7 @@ async def refused(verb: Any) -> bool:
     return False
 
 
-async def test_verbs_by_id_know_no_memory_out_of_sight(
-    memories: Memories, ids: dict[str, str]
-) -> None:
+async def test_verbs_by_id_know_no_memory_out_of_sight(memories: Memories, ids: dict[str, str]):
     """No verb that takes an id finds a memory out of sight; history and undo know the retired."""
     for state, id in ids.items():
         is_hidden = state not in SEEN
@@ -108,9 +106,7 @@ async def test_verbs_by_id_know_no_memory_out_of_sight(
     assert states(ids, counted) == SEEN
 
 
-async def test_lists_and_searches_give_what_is_visible(
-    memories: Memories, ids: dict[str, str]
-) -> None:
+async def test_lists_and_searches_give_what_is_visible(memories: Memories, ids: dict[str, str]):
     """Lists, counts and searches of every mode give what is visible and nothing else."""
     for order in ("newest", "oldest"):
         page = await memories.list(SCOPE, order=order, limit=99)
@@ -128,7 +124,7 @@ async def test_lists_and_searches_give_what_is_visible(
 
 async def test_an_explanation_holds_no_words_of_what_was_left_out(
     memories: Memories, ids: dict[str, str]
-) -> None:
+):
     """The explanation of a search names memories left out and the reasons, but none of
     their words.
     """
@@ -144,7 +140,7 @@ async def test_an_explanation_holds_no_words_of_what_was_left_out(
 
 async def test_a_prune_changes_nothing_of_what_verbs_answer(
     memories: Memories, ids: dict[str, str]
-) -> None:
+):
     """Expired memories are as invisible before a prune as after it."""
 
     async def answers() -> list[Any]:
@@ -161,9 +157,7 @@ async def test_a_prune_changes_nothing_of_what_verbs_answer(
 
 
 @pytest.mark.parametrize("is_pruned", [False, True], ids=["expired", "erased"])
-async def test_an_undo_brings_nothing_back_whose_time_is_over(
-    store_uri: str, is_pruned: bool
-) -> None:
+async def test_an_undo_brings_nothing_back_whose_time_is_over(store_uri: str, is_pruned: bool):
     """An undo is refused where the memory that it would bring back has expired."""
     async with await opened(store_uri, clock=FrozenClock(START)) as memories:
         [old] = await memories.add(SCOPE, [Fact("Ada lives in Rome.", ttl_days=1)])
@@ -178,7 +172,7 @@ async def test_an_undo_brings_nothing_back_whose_time_is_over(
         assert await listed(memories, SCOPE) == {"Ada lives in Oslo."}
 
 
-async def test_what_is_let_go_after_its_time_lives_its_ttl_anew(store_uri: str) -> None:
+async def test_what_is_let_go_after_its_time_lives_its_ttl_anew(store_uri: str):
     """Unpinning a memory whose time is over restarts its time to live."""
     async with await opened(store_uri, clock=FrozenClock(START)) as memories:
         overdue, due = await memories.add(

@@ -33,7 +33,7 @@ async def content(memories: Memories, id: str) -> str:
     return (await memories.get(ADA, id)).content
 
 
-async def test_a_replacement_is_undone_whole(memories: Memories, id: str) -> None:
+async def test_a_replacement_is_undone_whole(memories: Memories, id: str):
     """A replacement is undone whole and then what was before it."""
     before = await memories.edit(ADA, id, content="two")
     [new] = await memories.add(ADA, ["three"], replaces=id)
@@ -48,7 +48,7 @@ async def test_a_replacement_is_undone_whole(memories: Memories, id: str) -> Non
     assert await content(memories, id) == "one"
 
 
-async def test_a_decision_changed_since_is_not_undone(memories: Memories, id: str) -> None:
+async def test_a_decision_changed_since_is_not_undone(memories: Memories, id: str):
     """A decision whose other memory was changed since is not undone."""
     [new] = await memories.add(ADA, ["three"], replaces=id)
     await memories.edit(ADA, new, content="four")
@@ -60,7 +60,7 @@ async def test_a_decision_changed_since_is_not_undone(memories: Memories, id: st
     assert await content(memories, id) == "one"
 
 
-async def test_what_is_erased_meanwhile_is_not_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_erased_meanwhile_is_not_undone(monkeypatch: pytest.MonkeyPatch):
     """An undo whose memories are forgotten while it reads says so and brings none of them back."""
     async with await opened("libsql:///:memory:") as memories:
         ids = await memories.add(ADA, ["one"])
@@ -78,9 +78,7 @@ async def test_what_is_erased_meanwhile_is_not_undone(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_undos_walk_any_sequence_of_changes_back(
-    memories: Memories, id: str, seed: int
-) -> None:
+async def test_undos_walk_any_sequence_of_changes_back(memories: Memories, id: str, seed: int):
     """Each undo takes back one change, none is redone, and at the end nothing is left to undo."""
     chance = random.Random(seed)
     states = [await memories.get(ADA, id)]
@@ -106,7 +104,7 @@ def _told(memory: Memory) -> tuple[object, ...]:
     return memory.content, memory.topics, memory.importance, memory.pinned, memory.state
 
 
-async def test_an_edit_that_names_nothing_is_refused(memories: Memories, id: str) -> None:
+async def test_an_edit_that_names_nothing_is_refused(memories: Memories, id: str):
     """An edit names a value; an empty list is one."""
     for options in ({}, {"revision": 1, "who": "me", "why": "because"}):
         with pytest.raises(InvalidInput, match="Nothing to change"):

@@ -16,7 +16,7 @@ GITHUB = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
 OWN_TOKEN = "kmem_" + "Zk3vQ9_x-T7hWb2LrJ5nYc8MdF1sGa4EuP6oVi0KyRt"
 
 
-def test_our_own_tokens_and_keys_are_masked() -> None:
+def test_our_own_tokens_and_keys_are_masked():
     """A token of our server and the setting that holds encryption keys are secrets too."""
     assert redact(f"use {OWN_TOKEN} for it") == "use [secret: kagent memory token] for it"
     key = "bWFkZS11cC1rZXktZm9yLXRoaXMtdGVzdC0wMTIzNDU="
@@ -25,7 +25,7 @@ def test_our_own_tokens_and_keys_are_masked() -> None:
 
 
 @pytest.mark.parametrize("hidden", ["\u200b", "\u2060", "\ufeff", "\u00ad", "\u200d"])
-def test_an_invisible_character_hides_no_key(hidden: str) -> None:
+def test_an_invisible_character_hides_no_key(hidden: str):
     """A zero-width character inside a key does not keep it from being masked."""
     broken = GITHUB[:2] + hidden + GITHUB[2:12] + hidden + GITHUB[12:]
     assert redact(f"caf\u00e9 {broken} end") == redact(f"caf\u00e9 {GITHUB} end")
@@ -35,13 +35,13 @@ def test_an_invisible_character_hides_no_key(hidden: str) -> None:
 @pytest.mark.parametrize(
     "text", ["see chapter 7.1.2.3", "Section 10.2.3.4 says so", "\u00a7 1.2.3.4", "Kapitel 7.1.2.3"]
 )
-def test_the_number_of_a_chapter_is_no_address(text: str) -> None:
+def test_the_number_of_a_chapter_is_no_address(text: str):
     """The number of a chapter or section is no IP address; others stay addresses."""
     assert PersonalData(("ip",)).mask(text) == text
     assert PersonalData(("ip",)).mask("it runs on 7.1.2.3") == "it runs on [pii: ip]"
 
 
-async def test_a_session_id_that_holds_a_secret_is_masked(uri: str) -> None:
+async def test_a_session_id_that_holds_a_secret_is_masked(uri: str):
     """Two sessions named by secrets stay two; their names find them, and stand nowhere."""
     first, second = f"chat {GITHUB}", f"chat {GITHUB[:-1]}Z"
     async with await opened(uri) as memories:
@@ -63,7 +63,7 @@ async def test_a_session_id_that_holds_a_secret_is_masked(uri: str) -> None:
         assert not await memories.jobs()
 
 
-async def test_author_who_and_why_are_masked(uri: str) -> None:
+async def test_author_who_and_why_are_masked(uri: str):
     """A secret in a name or reason is masked as one in a text, in memories and their history."""
     async with await opened(uri) as memories:
         (id,) = await memories.add(

@@ -98,9 +98,7 @@ def data() -> PersonalData:
 @pytest.mark.parametrize(
     ("kind", "text"), [(kind, text) for kind, texts in HITS.items() for text in texts]
 )
-def test_personal_data_is_masked_wherever_it_stands(
-    data: PersonalData, kind: str, text: str
-) -> None:
+def test_personal_data_is_masked_wherever_it_stands(data: PersonalData, kind: str, text: str):
     """Each kind is masked by its name, and the words around it stay."""
     mask = f"[pii: {kind}]"
     assert data.mask(text) == mask
@@ -112,18 +110,18 @@ def test_personal_data_is_masked_wherever_it_stands(
 @pytest.mark.parametrize(
     ("kind", "text"), [(kind, text) for kind, texts in NAMED.items() for text in texts]
 )
-def test_a_number_is_personal_beside_its_name(data: PersonalData, kind: str, text: str) -> None:
+def test_a_number_is_personal_beside_its_name(data: PersonalData, kind: str, text: str):
     """A number that could be anything is personal where a word calls it so."""
     assert [name for _, _, name in data.spans(text)] == [kind]
 
 
 @pytest.mark.parametrize("text", MISSES)
-def test_what_only_looks_like_it_stays(data: PersonalData, text: str) -> None:
+def test_what_only_looks_like_it_stays(data: PersonalData, text: str):
     """Versions, dates, amounts and other look-alikes are no personal data."""
     assert data.mask(text) == text
 
 
-def test_words_after_a_number_stay(data: PersonalData) -> None:
+def test_words_after_a_number_stay(data: PersonalData):
     """A mask ends where the number ends."""
     assert data.mask("DE89370400440532013000 is mine") == "[pii: iban] is mine"
     assert data.mask("+1 555 123 4567 2024") == "[pii: phone] 2024"
@@ -131,7 +129,7 @@ def test_words_after_a_number_stay(data: PersonalData) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_one_kind_alone_finds_no_other(kind: str) -> None:
+def test_one_kind_alone_finds_no_other(kind: str):
     """One kind alone masks no other."""
     alone = PersonalData((kind,))
     for other, texts in HITS.items():
@@ -139,7 +137,7 @@ def test_one_kind_alone_finds_no_other(kind: str) -> None:
             assert (alone.mask(text) == f"[pii: {kind}]") == (kind == other), text
 
 
-def test_regions_bound_what_is_a_number_without_a_country_code() -> None:
+def test_regions_bound_what_is_a_number_without_a_country_code():
     """Numbers without a country code are known in the given countries only."""
     german = PersonalData(("phone",), regions=("de",))
     assert german.mask("030 901820 and 555-123-4567 and +1 415-555-2671") == (
@@ -147,7 +145,7 @@ def test_regions_bound_what_is_a_number_without_a_country_code() -> None:
     )
 
 
-def test_own_kinds_come_from_a_table(tmp_path) -> None:
+def test_own_kinds_come_from_a_table(tmp_path):
     """A TOML table adds kinds of its own."""
     table = tmp_path / "own.toml"
     table.write_text("[[pii]]\nkind = \"employee number\"\npattern = '\\bE\\d{6}\\b'\n")
@@ -172,7 +170,7 @@ def test_own_kinds_come_from_a_table(tmp_path) -> None:
         "",
     ],
 )
-def test_a_table_that_is_none_is_refused(tmp_path, text: str) -> None:
+def test_a_table_that_is_none_is_refused(tmp_path, text: str):
     """A table that cannot be read as one is refused with the reason."""
     table = tmp_path / "own.toml"
     table.write_text(text)
@@ -182,7 +180,7 @@ def test_a_table_that_is_none_is_refused(tmp_path, text: str) -> None:
         PersonalData(table=tmp_path / "none.toml")
 
 
-def test_what_is_unknown_is_refused() -> None:
+def test_what_is_unknown_is_refused():
     """An unknown kind or country is refused by name."""
     with pytest.raises(ConfigurationError, match="Unknown kind of pii e-mail; known: card, email"):
         PersonalData(("e-mail",))
@@ -190,14 +188,14 @@ def test_what_is_unknown_is_refused() -> None:
         PersonalData(regions=("US", "XX"))
 
 
-def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch):
     """Without the libraries of the extra the error names it."""
     monkeypatch.setitem(sys.modules, "phonenumbers", None)
     with pytest.raises(ConfigurationError, match=r"kagent-memory\[pii\]"):
         PersonalData()
 
 
-def test_a_refusal_names_the_kinds_and_never_the_text() -> None:
+def test_a_refusal_names_the_kinds_and_never_the_text():
     """The error of the policies "refuse" and "drop" repeats nothing of the text."""
     refuse = PersonalData().refusing(redact, dropped=False)
     assert (

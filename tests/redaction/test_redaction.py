@@ -224,7 +224,7 @@ def test_a_sign_assigns_to_a_name_before_it(sign):
     assert value not in redact(text)
 
 
-def test_each_pattern_finds_what_is_looked_for_first() -> None:
+def test_each_pattern_finds_what_is_looked_for_first():
     """A kind is only looked for in a text that holds one of its words: each way to say it is still
     masked.
     """
@@ -269,7 +269,7 @@ def test_each_pattern_finds_what_is_looked_for_first() -> None:
             assert f"[secret: {kind}]" in redact(f"For the record, {text} and so on."), text
 
 
-def test_a_secret_begins_at_the_edge_of_a_word() -> None:
+def test_a_secret_begins_at_the_edge_of_a_word():
     """A secret begins at the edge of a word and a key block anywhere."""
     token = "ghp_" + "a1B2c3D4e5F6" * 3
     assert token not in redact(f"see {token}, ({token}) -{token}")

@@ -53,9 +53,7 @@ async def search(questions: list[str], limit: int = 1, **options: Any) -> list[l
         "What happened on 3 May 2023?",
     ],
 )
-async def test_a_model_that_answers_nonsense_makes_no_answer_worse(
-    nonsense: str, embedder: Any
-) -> None:
+async def test_a_model_that_answers_nonsense_makes_no_answer_worse(nonsense: str, embedder: Any):
     """A rewrite that loses what is asked is not searched."""
     model = ScriptedLlm(lambda prompt: {"query": nonsense})
     without = await search(QUESTIONS, embedding=embedder)
@@ -63,7 +61,7 @@ async def test_a_model_that_answers_nonsense_makes_no_answer_worse(
     assert await search(QUESTIONS, embedding=embedder, llm=model, rewrite=True) == without
 
 
-async def test_a_rewrite_of_a_follow_up_picks_what_it_is_about() -> None:
+async def test_a_rewrite_of_a_follow_up_picks_what_it_is_about():
     """A rewrite need not keep the earlier turns that completed the query."""
     notes = [*NOTES, "Mr Sykes charged ninety pounds last spring"]
     history = ["The piano sounds dreadful since the move", "And the book club meets here next week"]
@@ -75,7 +73,7 @@ async def test_a_rewrite_of_a_follow_up_picks_what_it_is_about() -> None:
 
 
 @pytest.mark.parametrize("embedder", [None, HashEmbedder(256)], ids=["keyword", "hybrid"])
-async def test_a_model_that_knows_finds_more(embedder: Any) -> None:
+async def test_a_model_that_knows_finds_more(embedder: Any):
     """A rewrite may find what the words of the question do not."""
     notes = {
         "the animal next door": NOTES[4],

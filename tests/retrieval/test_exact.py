@@ -45,7 +45,7 @@ class NearlyConstant:
 
 
 @pytest.mark.parametrize("embedder", [None, HashEmbedder(256), NearlyConstant()])
-async def test_what_holds_an_identifier_stands_before_look_alikes(embedder: Any) -> None:
+async def test_what_holds_an_identifier_stands_before_look_alikes(embedder: Any):
     """With any embedder, alone and inside a sentence."""
     async with await opened(embedding=embedder) as memories:
         await memories.add(ADA, [*LOOK_ALIKES, *OTHERS.values()])
@@ -78,7 +78,7 @@ class EnglishOnly:
         return rows + np.array([[0.01 * (len(text) % 7)] * 64 for text in texts], np.float32)
 
 
-async def test_letters_that_cannot_be_exchanged_are_searched_both_ways() -> None:
+async def test_letters_that_cannot_be_exchanged_are_searched_both_ways():
     """A query whose letters cannot be exchanged is embedded once, and searched in both ways."""
     async with await opened(embedding=HashEmbedder(64)) as memories:
         await memories.add(ADA, NOTES)
@@ -86,7 +86,7 @@ async def test_letters_that_cannot_be_exchanged_are_searched_both_ways() -> None
         assert (answer.mode, answer.degraded) == ("hybrid", ())
 
 
-async def test_an_embedder_that_cannot_read_a_query_does_no_harm() -> None:
+async def test_an_embedder_that_cannot_read_a_query_does_no_harm():
     """Its vectors weigh less."""
     async with await opened(embedding=EnglishOnly()) as memories:
         await memories.add(ADA, NOTES)

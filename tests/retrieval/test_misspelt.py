@@ -48,7 +48,7 @@ async def recalled(
         ("Чего боится сабака?", 5),
     ],
 )
-async def test_a_misspelt_word_finds_what_the_right_one_finds(query: str, number: int) -> None:
+async def test_a_misspelt_word_finds_what_the_right_one_finds(query: str, number: int):
     """One letter too few, too many, exchanged or in the wrong place is forgiven."""
     assert contents(await recalled(query, limit=1)) == [NOTES[number]]
 
@@ -58,7 +58,7 @@ async def test_a_misspelt_word_finds_what_the_right_one_finds(query: str, number
     [("lanlord", "Ein Lanlord"), ("telesgope", NOTES[2])],
     ids=["held", "not"],
 )
-async def test_a_word_that_another_scope_holds_is_not_misspelt(query: str, expected: str) -> None:
+async def test_a_word_that_another_scope_holds_is_not_misspelt(query: str, expected: str):
     """Of several scopes a word counts as known if one of them holds it."""
     beside = ["The landlady moved", "Ein Lanlord", "hazelnut cake"]
     assert contents(await recalled(query, beside=beside, limit=1)) == [expected]
@@ -67,7 +67,7 @@ async def test_a_word_that_another_scope_holds_is_not_misspelt(query: str, expec
 @pytest.mark.parametrize(
     ("query", "respelt"), [("lanlord", {"lanlord": ["landlord"]}), ("landlord", None)]
 )
-async def test_the_explanation_says_what_was_searched_instead(query: str, respelt: Any) -> None:
+async def test_the_explanation_says_what_was_searched_instead(query: str, respelt: Any):
     """`why` names the words that took the place of a misspelt one."""
     [hit] = await recalled(query, limit=1, explain=True)
     assert hit.why.get("respelt") == respelt
@@ -76,17 +76,17 @@ async def test_the_explanation_says_what_was_searched_instead(query: str, respel
 @pytest.mark.parametrize(
     "query", ["zeppelin", "boat", "house", "coal", "00124", "v7", "hazelwood", "12345"]
 )
-async def test_another_word_is_no_slip(query: str) -> None:
+async def test_another_word_is_no_slip(query: str):
     """Short words, numbers and identifiers are never guessed."""
     assert contents(await recalled(query, OTHERS)) == []
 
 
-async def test_a_word_that_is_held_stays_as_it_is() -> None:
+async def test_a_word_that_is_held_stays_as_it_is():
     """A word that some memory holds stays, even where one a letter away is more common."""
     assert contents(await recalled("causal", COMMON, limit=3)) == COMMON[:1]
 
 
-def test_what_a_pasted_log_costs_is_bounded() -> None:
+def test_what_a_pasted_log_costs_is_bounded():
     """A few unknown words of a query are tried, of ordinary length."""
     words = [
         "".join(random.Random(number).choices(string.ascii_lowercase, k=9)) for number in range(500)

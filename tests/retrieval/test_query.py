@@ -47,7 +47,7 @@ from kagent_memory.retrieval.search import rewrite
         "光合成とは何ですか？",
     ],
 )
-def test_small_talk_and_general_knowledge_are_not_searched(text: str) -> None:
+def test_small_talk_and_general_knowledge_are_not_searched(text: str):
     """Greetings, thanks and what an encyclopedia answers are held back, in several languages."""
     assert not WordGate().searches(text)
 
@@ -88,12 +88,12 @@ def test_small_talk_and_general_knowledge_are_not_searched(text: str) -> None:
     ],
     ids=lambda text: text[:40],
 )
-def test_what_may_be_personal_is_searched(text: str) -> None:
+def test_what_may_be_personal_is_searched(text: str):
     """In doubt a message is searched."""
     assert WordGate().searches(text)
 
 
-def test_the_words_of_the_gate_are_its_caller_s() -> None:
+def test_the_words_of_the_gate_are_its_caller_s():
     """The lists of words are arguments."""
     assert WordGate(small_talk=()).searches("hello")
     assert WordGate(general=()).searches("What is photosynthesis?")
@@ -123,7 +123,7 @@ def test_the_words_of_the_gate_are_its_caller_s() -> None:
         "몇 살이야?",
     ],
 )
-def test_short_or_pointing_follow_ups_are_vague(text: str) -> None:
+def test_short_or_pointing_follow_ups_are_vague(text: str):
     """They say too little of what they are about."""
     assert is_vague(text)
 
@@ -143,12 +143,12 @@ def test_short_or_pointing_follow_ups_are_vague(text: str) -> None:
         "我上次住的酒店叫什么？",
     ],
 )
-def test_texts_that_name_something_are_not(text: str) -> None:
+def test_texts_that_name_something_are_not(text: str):
     """A text that names what it is about stands alone."""
     assert not is_vague(text)
 
 
-def test_a_vague_follow_up_takes_the_last_three_turns() -> None:
+def test_a_vague_follow_up_takes_the_last_three_turns():
     """Those of the user that say something."""
     earlier = ["I like tea", "Plan my Hawaii trip", "thanks", "What about hotels?"]
     assert complete("how much?", earlier) == "Plan my Hawaii trip\nWhat about hotels?\nhow much?"
@@ -167,7 +167,7 @@ class _Model:
         return schema(**{next(iter(schema.model_fields)): self.answer})
 
 
-async def test_a_rewrite_sees_the_earlier_turns_and_replaces_the_text() -> None:
+async def test_a_rewrite_sees_the_earlier_turns_and_replaces_the_text():
     """A model that says nothing leaves the text as it is."""
     model = _Model(answer="price of the hotel in Hawaii")
     assert await rewrite(model, "how {much}?", ["a {message} hotel"]) == model.answer
@@ -175,7 +175,7 @@ async def test_a_rewrite_sees_the_earlier_turns_and_replaces_the_text() -> None:
     assert "a {message} hotel" in model.prompts[0]
 
 
-async def test_a_models_answer_is_searched_as_bounded_text() -> None:
+async def test_a_models_answer_is_searched_as_bounded_text():
     """Without an answer the text stands."""
     assert await rewrite(_Model(answer=" "), "how much?") == "how much?"
     assert await rewrite(_Model(answer="tea\0 \ud800 hot "), "x") == "tea  ? hot"

@@ -14,7 +14,7 @@ def _notes(*contents: str, **options: object) -> tuple[SmallScope, list[int]]:
     return scope, [scope.add(content, **options) for content in contents]  # type: ignore[arg-type]
 
 
-def test_neighbours_are_no_answers_to_a_look_up() -> None:
+def test_neighbours_are_no_answers_to_a_look_up():
     """By words alone, a look-up is answered with what holds the word."""
     scope = SmallScope()
     first = scope.add("I bought a kayak", session="s")
@@ -23,7 +23,7 @@ def test_neighbours_are_no_answers_to_a_look_up() -> None:
     assert scope.ids("zeppelin") == []
 
 
-def test_min_score_bars_rows_that_only_vectors_found() -> None:
+def test_min_score_bars_rows_that_only_vectors_found():
     """It is compared with the cosine of the full query."""
     scope, (matched, near, far) = _notes("kayak", "boat trip", "tax return")
     trimmed = {matched: 0.1, near: 0.2, far: 0.9}
@@ -33,7 +33,7 @@ def test_min_score_bars_rows_that_only_vectors_found() -> None:
     assert {hit.row: hit.cosine for hit in ranked} == {matched: 0.1, near: 0.6}
 
 
-def test_a_turn_shares_in_the_words_of_the_question_it_answers() -> None:
+def test_a_turn_shares_in_the_words_of_the_question_it_answers():
     """An answer after a matching question ranks above the same words elsewhere."""
     scope = SmallScope()
     scope.add("Which colour did you paint the fence?", author="Bo", session="s")
@@ -44,7 +44,7 @@ def test_a_turn_shares_in_the_words_of_the_question_it_answers() -> None:
     assert ranked.index(answer) < ranked.index(other)
 
 
-def test_a_memory_that_names_a_time_answers_a_question_for_one() -> None:
+def test_a_memory_that_names_a_time_answers_a_question_for_one():
     """And only that question."""
     scope, (bare, timed) = _notes("Ann moved to Porto", "Ann moved to Porto last May")
     settings = replace(PLAIN, time=0.3)
@@ -54,7 +54,7 @@ def test_a_memory_that_names_a_time_answers_a_question_for_one() -> None:
     assert hit.why["scores"]["time"] > 0
 
 
-def test_turns_around_a_match_count_by_their_distance() -> None:
+def test_turns_around_a_match_count_by_their_distance():
     """Two turns away counts less than one, three for nothing, and all little among long texts."""
     shares: list[float] = []
     for words in (1, 150):
@@ -69,7 +69,7 @@ def test_turns_around_a_match_count_by_their_distance() -> None:
     assert shares[1] < shares[0] / 10
 
 
-def test_a_session_that_holds_all_words_lifts_its_turns() -> None:
+def test_a_session_that_holds_all_words_lifts_its_turns():
     """Over those of a session that holds one of them."""
     scope = SmallScope()
     for session, beside in (("s", "we sailed from the harbour"), ("t", "we had soup and bread")):
@@ -80,7 +80,7 @@ def test_a_session_that_holds_all_words_lifts_its_turns() -> None:
     assert scope.ids("who sailed a kayak from the harbour?", settings=PLAIN).index(0) > 0
 
 
-def test_the_named_month_day_and_author_lift() -> None:
+def test_the_named_month_day_and_author_lift():
     """A near day counts more than its month."""
     scope = SmallScope()
     for day in (
@@ -95,7 +95,7 @@ def test_the_named_month_day_and_author_lift() -> None:
     assert scope.ids("When was Bo at the lake?")[0] == bo
 
 
-def test_questions_and_short_turns_yield_to_statements() -> None:
+def test_questions_and_short_turns_yield_to_statements():
     """Among short texts, questions and short turns rank below statements."""
     scope, (asks, tells) = _notes(
         "Do you like kayak trips so much?", "I do like kayak trips very much"
@@ -110,7 +110,7 @@ def test_questions_and_short_turns_yield_to_statements() -> None:
     ]
 
 
-def test_an_agents_long_answer_yields_to_the_user_it_repeats() -> None:
+def test_an_agents_long_answer_yields_to_the_user_it_repeats():
     """An agent's long answer ranks below the user's words that it repeats; if no user speaks,
     nobody is the agent.
     """
@@ -130,7 +130,7 @@ def test_an_agents_long_answer_yields_to_the_user_it_repeats() -> None:
     assert ranked[0].score == ranked[1].score
 
 
-def test_an_explanation_tells_what_found_a_memory() -> None:
+def test_an_explanation_tells_what_found_a_memory():
     """By its words, its vector, or neither: what comes along as a neighbour, however often the
     words themselves were repeated.
     """
@@ -142,7 +142,7 @@ def test_an_explanation_tells_what_found_a_memory() -> None:
     assert [legs[row] for row in rows[:3]] == [["vector"], ["text", "vector"], []]
 
 
-def test_words_that_most_memories_hold_leave_the_dense_query() -> None:
+def test_words_that_most_memories_hold_leave_the_dense_query():
     """Of scopes of 20 memories and more."""
     scope = SmallScope()
     for number in range(19):
@@ -157,7 +157,7 @@ def test_words_that_most_memories_hold_leave_the_dense_query() -> None:
     )
 
 
-def test_a_query_for_whom_the_scope_often_names_is_relevant() -> None:
+def test_a_query_for_whom_the_scope_often_names_is_relevant():
     """A name that many memories hold tells that a query is about the scope."""
     scope, _ = _notes(*(f"Kate went to place {number}" for number in range(40)), "We saw a garden")
     known, unknown = (
@@ -167,7 +167,7 @@ def test_a_query_for_whom_the_scope_often_names_is_relevant() -> None:
     assert unknown < 0.38 < known
 
 
-def test_an_embedder_that_calls_all_near_makes_none_relevant() -> None:
+def test_an_embedder_that_calls_all_near_makes_none_relevant():
     """The usual cosine of a list counts for nothing."""
     scope, _ = _notes(
         "Ann bought a red kayak in Porto", *(f"note {number}" for number in range(30))

@@ -15,7 +15,7 @@ def memory(id: str, content: str, **values: Any) -> Memory:
     return Memory(id=id, content=content, created_at=NOW, updated_at=NOW, **values)
 
 
-async def test_turns_take_no_place_among_a_facts_neighbours() -> None:
+async def test_turns_take_no_place_among_a_facts_neighbours():
     """However many kept turns say the same, the facts that are like a new one are found."""
     turns = [memory(f"t{n}", "I paddle a kayak", state="source") for n in range(3 * NEAREST)]
     stored = [memory("a", "owns a kayak and a boat"), memory("b", "drinks tea"), *turns]
@@ -25,7 +25,7 @@ async def test_turns_take_no_place_among_a_facts_neighbours() -> None:
     assert [[each.id for each, _ in alike] for alike in groups.values()] == [["a"]]
 
 
-async def test_what_fills_no_slot_is_near_by_its_words_alone() -> None:
+async def test_what_fills_no_slot_is_near_by_its_words_alone():
     """A short-term memory without a slot does not meet each new fact that has none."""
 
     async def none(*_: object, **__: object) -> dict[str, Memory]:

@@ -38,9 +38,7 @@ async def memories(store_uri: str, clock: FrozenClock) -> AsyncIterator[Memories
         yield memories
 
 
-async def test_facets_count_what_the_filter_lets_through(
-    memories: Memories, clock: FrozenClock
-) -> None:
+async def test_facets_count_what_the_filter_lets_through(memories: Memories, clock: FrozenClock):
     """Facets count the visible memories that pass the filter, in SQL as in the default
     implementation.
     """
@@ -61,9 +59,7 @@ async def test_facets_count_what_the_filter_lets_through(
         assert quick.total == len((await memories.list(SCOPE, filter=filter)).memories)
 
 
-async def test_stats_tell_what_the_next_prune_deletes(
-    memories: Memories, clock: FrozenClock
-) -> None:
+async def test_stats_tell_what_the_next_prune_deletes(memories: Memories, clock: FrozenClock):
     """`unused` is the number of memories that a prune would delete now."""
     facts = [Fact(f"fact {number}", ttl_days=5) for number in range(6)]
     ids = await memories.add(

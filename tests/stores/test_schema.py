@@ -16,7 +16,7 @@ from kagent_memory.stores.libsql.connection import connect, migrate
 from kagent_memory.stores.sql import migrations
 
 
-def test_both_dialects_have_the_same_migrations() -> None:
+def test_both_dialects_have_the_same_migrations():
     """Both dialects number and name their migrations alike."""
     steps = [[step[:2] for step in migrations(dialect)] for dialect in ("libsql", "postgres")]
     assert steps[0] == steps[1]
@@ -36,7 +36,7 @@ UNPUBLISHED = (
 REFUSED = r"before its first release.*\(kagent-memory export .*\(kagent-memory import "
 
 
-async def test_a_file_of_an_unpublished_build_is_refused(tmp_path: Path) -> None:
+async def test_a_file_of_an_unpublished_build_is_refused(tmp_path: Path):
     """A file of an unpublished build is refused and left as it is."""
     place = tmp_path / "memory.db"
     with closing(sqlite3.connect(place)) as connection:
@@ -50,7 +50,7 @@ async def test_a_file_of_an_unpublished_build_is_refused(tmp_path: Path) -> None
         assert connection.execute("SELECT * FROM memory").fetchall() == [(KEPT,)]
 
 
-async def test_a_schema_of_an_unpublished_build_is_refused(postgres_uri: str) -> None:
+async def test_a_schema_of_an_unpublished_build_is_refused(postgres_uri: str):
     """A schema of an unpublished build is refused and left as it is."""
     tables = UNPUBLISHED.replace("TABLE ", "TABLE unpublished.").replace(
         "INTO ", "INTO unpublished."
@@ -63,7 +63,7 @@ async def test_a_schema_of_an_unpublished_build_is_refused(postgres_uri: str) ->
     assert execute(postgres_uri, TABLES_OF_SCHEMA) == [("memory",), ("schema_migration",)]
 
 
-def test_a_database_with_an_empty_table_of_migrations_is_refused() -> None:
+def test_a_database_with_an_empty_table_of_migrations_is_refused():
     """A ledger without the first release's row is no database of ours."""
     with closing(connect(":memory:")) as connection:
         migrate(connection)
@@ -72,7 +72,7 @@ def test_a_database_with_an_empty_table_of_migrations_is_refused() -> None:
             migrate(connection)
 
 
-async def test_an_old_process_serves_beside_a_new_one(postgres_uri: str) -> None:
+async def test_an_old_process_serves_beside_a_new_one(postgres_uri: str):
     """While pods are replaced, one that knows nothing of a later column goes on, and may start."""
     scope = Scope("acme", "ada", "notes")
     async with await Memories.open(postgres_uri, llm=False) as old:
