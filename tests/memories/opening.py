@@ -18,7 +18,7 @@ from kagent_memory.server.app import create_app
 from kagent_memory.server.auth import Access
 from kagent_memory.testing import FrozenClock
 
-START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+START = datetime(2026, 3, 1, 12, 0, 0, 123457, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 ADA, GRACE = Scope("acme", "ada", "notes"), Scope("acme", "grace", "notes")
 CANARY = "Quokka77"
@@ -38,8 +38,11 @@ class TickingClock(FrozenClock):
 
 
 async def opened(uri: str = "libsql:///:memory:", **options: Any) -> Memories:
-    """Open memories that call no model unless told to, and work only when asked."""
-    return await Memories.open(uri, **{"llm": False, "worker": False, **options})
+    """Open memories that call no model unless told to, work only when asked, and have a clock that
+    stands still.
+    """
+    quiet = {"llm": False, "worker": False, "clock": FrozenClock(START)}
+    return await Memories.open(uri, **{**quiet, **options})
 
 
 def later(memories: Memories, **time: float) -> datetime:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from kagent_memory import Fact, Filter, Memories, Scopes
 from kagent_memory.errors import InvalidInput
 from kagent_memory.retrieval import views
-from kagent_memory.testing import FrozenClock, HashEmbedder
+from kagent_memory.testing import HashEmbedder
 from memories import opening
 from memories.opening import ADA, DAY, GRACE, HOUR, START, contents, later
 
@@ -18,8 +19,7 @@ QUERY = "where does Ada sail with the boat"
 EVERY = Scopes(tenant=ADA.tenant)
 
 
-async def opened(uri: str = "libsql:///:memory:", **more: Any) -> Memories:
-    return await opening.opened(uri, **{"ttl_days": 0, "clock": FrozenClock(START), **more})
+opened = partial(opening.opened, ttl_days=0)
 
 
 def passed(memories: Memories, time: timedelta = HOUR) -> datetime:

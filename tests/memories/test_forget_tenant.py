@@ -5,6 +5,7 @@ interruption heals.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -25,8 +26,7 @@ GONE, STAYS = "acme", ("acme-corp", "ACME", "acme ", "other")
 pytestmark = pytest.mark.usefixtures("packs_at_once")
 
 
-async def opened(uri: str, **options: Any) -> Memories:
-    return await opening.opened(uri, embedding=HashEmbedder(dimensions=16), **options)
+opened = partial(opening.opened, embedding=HashEmbedder(dimensions=16))
 
 
 async def fill(memories: Memories, tenant: str, count: int = 3) -> None:

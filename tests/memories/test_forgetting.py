@@ -5,6 +5,7 @@ no others.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +20,15 @@ from kagent_memory import (
     Filter,
     InvalidInput,
     KagentMemoryService,
-    Memories,
     Message,
     Scope,
 )
 from kagent_memory.stores.values import Batch, Erasure
-from kagent_memory.testing import FrozenClock, HashEmbedder
+from kagent_memory.testing import HashEmbedder
 from memories import opening
 from memories.opening import ADA, CANARY, GRACE, HOUR, START, kept_ids, later, listed
 
-
-async def opened(**options: Any) -> Memories:
-    return await opening.opened(
-        embedding=HashEmbedder(dimensions=16), clock=FrozenClock(START), **options
-    )
+opened = partial(opening.opened, embedding=HashEmbedder(dimensions=16))
 
 
 FACTS = {

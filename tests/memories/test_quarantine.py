@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,18 +19,16 @@ from kagent_memory import (
     NotFound,
     Scope,
 )
-from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
+from kagent_memory.testing import HashEmbedder, ScriptedLlm
 from memories import opening
-from memories.opening import DAY, START, contents, later, listed
+from memories.opening import DAY, contents, later, listed
 
 SCOPE = Scope("", "ada", "notes")
 WAITING = Filter(superseded="quarantined")
 CLAIM = "The warehouse code is Xylophone"
 
 
-async def opened(uri: str = "libsql:///:memory:", **more: Any) -> Memories:
-    more = {"clock": FrozenClock(START), "quarantine": ["tool"], **more}
-    return await opening.opened(uri, **more)
+opened = partial(opening.opened, quarantine=["tool"])
 
 
 async def quarantined(memories: Memories) -> list[Memory]:

@@ -28,18 +28,12 @@ from kagent_memory.memories.transfer import Imported
 from kagent_memory.records import Vector, new_id
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 from kagent_memory.testing.fixtures import vector
-from memories import opening
-from memories.opening import ADA, kept_ids, later, merged
+from memories.opening import ADA, START, kept_ids, later, merged, opened
 
-START = opening.START.replace(microsecond=123457)
 GRACE = Scope("", "grace 👩‍🚀", "notes")
 HOSTILE = 'Zoë\'s "line"\nwith \\ tabs\t and \u2028 and 👩‍🚀 and e\u0301 and </memory> {braces} %s'
 METADATA = {"n": 0.1, "big": 2**53, "deep": [{"a": [None, -1e-7]}], "": HOSTILE, "zero": -0.0}
 Lines = list[Any]
-
-
-async def opened(uri: str = "libsql:///:memory:", **more: Any) -> Memories:
-    return await opening.opened(uri, **{"embedding": None, "clock": FrozenClock(START), **more})
 
 
 async def fill(memories: Memories) -> None:

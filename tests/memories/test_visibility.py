@@ -13,7 +13,7 @@ import pytest
 from kagent_memory import Change, Fact, Filter, Memories, Scope
 from kagent_memory.errors import Conflict, NotFound
 from kagent_memory.stores.values import Batch
-from kagent_memory.testing import FrozenClock, HashEmbedder
+from kagent_memory.testing import HashEmbedder
 from memories.opening import DAY, START, later, listed, opened
 
 SCOPE = Scope("", "ada", "desk")
@@ -63,8 +63,7 @@ async def fill(memories: Memories) -> dict[str, str]:
 
 @pytest.fixture
 async def memories(store_uri: str) -> AsyncIterator[Memories]:
-    clock = FrozenClock(START)
-    async with await opened(store_uri, clock=clock, embedding=HashEmbedder()) as memories:
+    async with await opened(store_uri, embedding=HashEmbedder()) as memories:
         yield memories
 
 
@@ -159,7 +158,7 @@ async def test_a_prune_changes_nothing_of_what_verbs_answer(
 @pytest.mark.parametrize("is_pruned", [False, True], ids=["expired", "erased"])
 async def test_an_undo_brings_nothing_back_whose_time_is_over(store_uri: str, is_pruned: bool):
     """An undo is refused where the memory that it would bring back has expired."""
-    async with await opened(store_uri, clock=FrozenClock(START)) as memories:
+    async with await opened(store_uri) as memories:
         [old] = await memories.add(SCOPE, [Fact("Ada lives in Rome.", ttl_days=1)])
         [new] = await memories.add(SCOPE, [Fact("Ada lives in Oslo.", ttl_days=9)], replaces=old)
         later(memories, days=2)
@@ -174,7 +173,7 @@ async def test_an_undo_brings_nothing_back_whose_time_is_over(store_uri: str, is
 
 async def test_what_is_let_go_after_its_time_lives_its_ttl_anew(store_uri: str):
     """Unpinning a memory whose time is over restarts its time to live."""
-    async with await opened(store_uri, clock=FrozenClock(START)) as memories:
+    async with await opened(store_uri) as memories:
         overdue, due = await memories.add(
             SCOPE, [Fact(f"Ada {n}.", ttl_days=n, pinned=True) for n in (3, 9)]
         )

@@ -5,7 +5,6 @@ refused texts, singly and in batches.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -279,6 +278,6 @@ async def test_memories_beside_refused_ones_have_vectors():
         [space] = await memories.store.memories.spaces.all()
         await memories.add(ADA, ["A forbidden word.", *(f"Note {n}" for n in range(19))])
         assert not await memories.jobs()
-        query = MemoryQuery(lacking=space.number, now=datetime.now(UTC))
+        query = MemoryQuery(lacking=space.number, now=memories.clock())
         lacking = await memories.store.memories.select(ADA, query)
         assert len(lacking) == 301

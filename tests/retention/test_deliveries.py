@@ -14,7 +14,6 @@ from kagent_memory import Memories, Scope
 from kagent_memory.errors import StoreError
 from kagent_memory.retention.deliveries import GATHER_SECONDS
 from kagent_memory.stores.values import Pruned
-from kagent_memory.testing import FrozenClock
 
 RECALLS = int(3 * GATHER_SECONDS)
 
@@ -69,8 +68,7 @@ async def test_a_late_delivery_extends_a_memory_before_the_prune(store_uri: str)
     """A delivery before the expiry extends a memory, even if it is counted only just before the
     prune.
     """
-    options = {"clock": FrozenClock(START), "ttl_days": 1, "popular_after": 3}
-    async with await opened(store_uri, **options) as memories:
+    async with await opened(store_uri, ttl_days=1, popular_after=3) as memories:
         popular, _ = await memories.add(ADA, ["Ada rows on Mondays", "Ada paints kites"])
         for _ in range(3):
             [hit] = await memories.recall(ADA, "Mondays", limit=1)

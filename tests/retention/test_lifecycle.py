@@ -16,7 +16,6 @@ from kagent_memory.retention.lifecycle import has_faded, to_memory
 from kagent_memory.retention.prune import least_first
 from kagent_memory.retrieval.ranking.importance import ImportanceWeights, importance
 from kagent_memory.settings import MemorySettings, compose
-from kagent_memory.testing import FrozenClock
 
 
 def aged(days: float, text: str = "x", *, used: Usage = Usage(), **values: Any) -> Memory:
@@ -72,7 +71,7 @@ async def test_a_ttl_is_of_the_memory_its_tag_its_type_or_the_policy(store_uri: 
     """The time to live is the memory's own, else its tag's, its type's or the policy's."""
     by: Any = {"episodic": 30, "tag=invoice": 3650, "tag=note: it": 0}
     options: dict[str, Any] = {"policy": "tiers", "ttl_days_by": by, "short_term_hours": 0}
-    async with await opened(store_uri, clock=FrozenClock(START), **options) as memories:
+    async with await opened(store_uri, **options) as memories:
         facts: list[tuple[Fact, int | None]] = [
             (Fact("a"), 90),
             (Fact("b", type="episodic"), 30),

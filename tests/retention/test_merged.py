@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 from memories import opening
-from memories.opening import ADA, START, kept_ids, later, listed
+from memories.opening import ADA, kept_ids, later, listed
 
 from kagent_memory import Fact, Memories
 from kagent_memory.errors import Conflict
-from kagent_memory.testing import FrozenClock
 
 CITIES = ("Oslo", "Lima", "Paris", "Rome", "Kyoto")
 SUMMARY = "The deployment went out, from Oslo to Kyoto."
@@ -21,8 +21,7 @@ def episodes(**more: Any) -> list[Fact]:
     return [Fact(f"The deployment went out to {city}", "episodic", **more) for city in CITIES]
 
 
-async def opened(uri: str = "libsql:///:memory:", **more: Any) -> Memories:
-    return await opening.opened(uri, **{"policy": "archive", "clock": FrozenClock(START), **more})
+opened = partial(opening.opened, policy="archive")
 
 
 async def summed_up(memories: Memories, ids: Sequence[str]) -> str:

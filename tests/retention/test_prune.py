@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 from memories import opening
-from memories.opening import ADA, GRACE, START, kept_ids, later, listed
+from memories.opening import ADA, GRACE, kept_ids, later, listed
 
-from kagent_memory import Fact, Memories
+from kagent_memory import Fact
 from kagent_memory.errors import StoreError
 from kagent_memory.retention import prune
 from kagent_memory.retrieval.ranking.importance import ImportanceWeights
 from kagent_memory.stores.sql import maintenance
 from kagent_memory.stores.sql.session import Transaction
 from kagent_memory.stores.values import Pruned
-from kagent_memory.testing import FrozenClock, HashEmbedder
+from kagent_memory.testing import HashEmbedder
 
 HOBBIES = (
     "Ada sails",
@@ -29,8 +30,7 @@ HOBBIES = (
 LEGS = pytest.mark.parametrize("embedder", [None, HashEmbedder(64)], ids=["words", "vectors"])
 
 
-async def opened(uri: str = "libsql:///:memory:", **options: Any) -> Memories:
-    return await opening.opened(uri, **{"clock": FrozenClock(START), "ttl_days": 0, **options})
+opened = partial(opening.opened, ttl_days=0)
 
 
 async def test_in_an_archive_nothing_goes_however_old(store_uri: str):

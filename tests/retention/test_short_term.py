@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -23,7 +24,7 @@ from kagent_memory import (
     NotFound,
 )
 from kagent_memory.ingestion.summary_provider import Transcript
-from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
+from kagent_memory.testing import HashEmbedder, ScriptedLlm
 
 OWN: dict[str, Any] = {"superseded": "short_term"}
 TEA = "Ada drinks green tea at work"
@@ -46,9 +47,7 @@ class Said:
         return json.loads(text) if text[0] == "{" else {"text": text}
 
 
-async def opened(uri: str = "libsql:///:memory:", **more: Any) -> Memories:
-    settings = {"summary": Said(), "policy": "tiers", "clock": FrozenClock(START)}
-    return await opening.opened(uri, **{**settings, **more})
+opened = partial(opening.opened, summary=Said(), policy="tiers")
 
 
 _numbers = count()
@@ -318,10 +317,9 @@ async def test_short_term_memories_outlast_the_setting(store_uri):
     """Existing short-term memories are listed until they expire after the setting is
     switched off.
     """
-    archive: dict[str, Any] = {"clock": FrozenClock(START), "policy": "archive"}
-    async with await opened(store_uri, short_term_hours=24, **archive) as memories:
+    async with await opened(store_uri, short_term_hours=24, policy="archive") as memories:
         await heard(memories, "s1", TEA)
-    async with await opened(store_uri, **archive) as memories:
+    async with await opened(store_uri, policy="archive") as memories:
         now = later(memories, hours=1)
         assert await listed(memories, **OWN) == {TEA}
         assert await search(memories, "tea", "s1") == await search(memories, "tea") == []

@@ -17,7 +17,7 @@ import pytest
 from memories import opening
 from memories.opening import ADA, listed
 
-from kagent_memory import Memories, Message, Scope, doctor
+from kagent_memory import Fact, Memories, Message, Scope, doctor
 from kagent_memory.cli import main
 from kagent_memory.errors import ConfigurationError, StoreError
 from kagent_memory.records import Filter, Memory, Revision, new_id
@@ -351,7 +351,7 @@ async def test_a_job_whose_key_is_lost_waits_and_holds_up_nobody_else(uri, caplo
 async def test_the_doctor_names_the_key_that_is_missing(uri):
     """The doctor names the missing key."""
     async with await opened(uri, OLD) as memories:
-        await memories.add(ADA, ["Ada likes tea"])
+        await memories.add(ADA, [Fact("Ada likes tea", ttl_days=0)])
     for keys, state, text in (
         (None, "bad", "'old'"),
         (NEW, "bad", "'old'"),

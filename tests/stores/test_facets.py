@@ -7,13 +7,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from memories.opening import START, opened
+from memories.opening import later, opened
 
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Filter, Scope
 from kagent_memory.stores.base import MemoryStore
 from kagent_memory.stores.values import Facets
-from kagent_memory.testing import FrozenClock
 from kagent_memory.testing.fixtures import delivery
 
 SCOPE = Scope("", "ada", "desk")
@@ -27,18 +26,13 @@ FACTS = [
 
 
 @pytest.fixture
-def clock() -> FrozenClock:
-    return FrozenClock(START)
-
-
-@pytest.fixture
-async def memories(store_uri: str, clock: FrozenClock) -> AsyncIterator[Memories]:
-    async with await opened(store_uri, clock=clock) as memories:
+async def memories(store_uri: str) -> AsyncIterator[Memories]:
+    async with await opened(store_uri) as memories:
         await memories.add(OTHER, [Fact("foreign", topics=("tea", "coffee"))])
         yield memories
 
 
-async def test_facets_count_what_the_filter_lets_through(memories: Memories, clock: FrozenClock):
+async def test_facets_count_what_the_filter_lets_through(memories: Memories):
     """Facets count the visible memories that pass the filter, in SQL as in the default
     implementation.
     """
@@ -50,16 +44,16 @@ async def test_facets_count_what_the_filter_lets_through(memories: Memories, clo
     assert await memories.facets(SCOPE, filter=Filter(tags=("x", "y"))) == both
     assert list((await memories.facets(SCOPE, limit=1)).topics) == ["tea"]
     await memories.add(SCOPE, [Fact("e", topics=("milk",))], replaces=ids[0])
-    clock.advance(days=3)
+    later(memories, days=3)
     assert await memories.facets(SCOPE) == Facets(3, {"milk": 1, "tea": 1}, {"x": 1, "y": 1})
     store = memories.store.memories
     for filter in (Filter(), Filter(superseded="only"), Filter(topics=("tea",))):
-        quick = await store.facets(SCOPE, filter=filter, now=clock())
-        assert quick == await MemoryStore.facets(store, SCOPE, filter=filter, now=clock())
+        quick = await store.facets(SCOPE, filter=filter, now=memories.clock())
+        assert quick == await MemoryStore.facets(store, SCOPE, filter=filter, now=memories.clock())
         assert quick.total == len((await memories.list(SCOPE, filter=filter)).memories)
 
 
-async def test_stats_tell_what_the_next_prune_deletes(memories: Memories, clock: FrozenClock):
+async def test_stats_tell_what_the_next_prune_deletes(memories: Memories):
     """`unused` is the number of memories that a prune would delete now."""
     facts = [Fact(f"fact {number}", ttl_days=5) for number in range(6)]
     ids = await memories.add(
@@ -67,9 +61,11 @@ async def test_stats_tell_what_the_next_prune_deletes(memories: Memories, clock:
     )
     popular = memories.settings.popular_after
     for id, times in ((ids[0], popular), (ids[1], popular - 1)):
-        await memories.store.memories.count([delivery(SCOPE, id, times=times, now=clock())])
+        await memories.store.memories.count(
+            [delivery(SCOPE, id, times=times, now=memories.clock())]
+        )
     for days, expired, unused in ((0, 0, 0), (5, 6, 5)):
-        clock.advance(days=days)
+        later(memories, days=days)
         stats = await memories.stats(SCOPE)
         assert (stats.expired, stats.unused) == (expired, unused)
         assert (await memories.prune(dry_run=True)).deleted == unused
