@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from ..checks import parsed_time
 from ..errors import InvalidInput, KagentMemoryError, NotFound
 from ..memories import Memories
 from ..memories.reading import each_memory, existing
@@ -31,6 +32,7 @@ MAX_READ = 10_000
 BANDS = (("0", 0, 0), ("1-2", 1, 2), ("3-9", 3, 9), ("10-29", 10, 29), ("30+", 30, math.inf))
 PAGE_SIZE = 50
 CONDITIONS = ("session_id", "tag", "author", "after", "before", "everything")
+TIMES = ("after", "before")
 MAX_JOBS = 200
 MAX_RETRIES = 1000  # jobs that one click retries
 STATES: tuple[JobState, ...] = ("dead", "running", "queued")
@@ -53,10 +55,10 @@ async def dashboard(request: Request, scope: PageScope) -> Response:
             break
     stats, now = await memories.stats(scope), request.app.state.clock()
     plots = {
-        "Memories over the last 30 days": growth(rows, now),
-        "Memories by how often they were delivered": delivered(rows),
-        "Memories that expire in the next 30 days": expiring(rows, now),
-        "Memories by type": sorted(stats.by_type.items()),
+        "Memories over the last 30 days (UTC)": growth(rows, now),
+        "Memories by how often the agent used them": delivered(rows),
+        "Memories that expire in the next 30 days (UTC)": expiring(rows, now),
+        "Memories by kind": sorted(stats.by_type.items()),
         "Jobs in the queue": [(state, stats.jobs.get(state, 0)) for state in reversed(STATES)],
     }
     return page(
@@ -152,6 +154,8 @@ async def forget(request: Request, scope: PageScope, form: OwnForm) -> Response:
             raise InvalidInput(
                 "Name at least one condition. To delete everything, use Delete all memories."
             )
+        for name in conditions.keys() & TIMES:
+            conditions[name] = parsed_time(conditions[name], name).isoformat()
         arguments = read_texts(VERBS["forget"], conditions)
         ids = await memories.forget(scope, dry_run=is_preview, who=user, **arguments)
     except KagentMemoryError as error:

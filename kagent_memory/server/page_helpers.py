@@ -16,6 +16,7 @@ from markupsafe import Markup, escape
 from starlette.datastructures import FormData
 
 from ..errors import InvalidInput
+from ..language.tokenizer import query_terms, tokens
 from ..memories.reading import sentences_of
 from ..records import Scope
 from .dependencies import caller_of, memories_of, scope_of, who
@@ -124,12 +125,12 @@ def relative(at: datetime, now: datetime) -> str:
 
 
 def marked(text: str, query: str) -> Markup:
-    """Mark the words of the text that begin with a word of the query."""
-    prefixes = tuple(word.casefold() for word in _WORDS.findall(query) if len(word) >= 3)
+    """Mark the words of the text that a search for the query looks for, in any of their forms."""
+    terms = set(query_terms(query))
     parts = _WORDS.split(text)  # every second part is a word
     return Markup("").join(
         Markup("<mark>{}</mark>").format(part)
-        if number % 2 and part.casefold().startswith(prefixes)
+        if number % 2 and not terms.isdisjoint(tokens(part))
         else escape(part)
         for number, part in enumerate(parts)
     )

@@ -122,6 +122,7 @@ async def test_one_walk_through_every_page(page: Page):
     await page.get_by_role("button", name="Show").click()
     first = page.locator("tbody tr").first
     await expect(first).to_contain_text(LISBON)
+    await expect(first.locator("mark")).to_have_text(["Lisbon", "trip"])
     await first.get_by_text("Why").click()
     await expect(first.locator(".why")).to_contain_text("It shares words with your question")
 
