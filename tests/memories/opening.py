@@ -37,7 +37,7 @@ class TickingClock(FrozenClock):
         return self.now
 
 
-async def opened(uri: str = "libsql:///:memory:", **options: Any) -> Memories:
+async def opened(uri: str | None = "libsql:///:memory:", **options: Any) -> Memories:
     """Open memories that call no model unless told to, work only when asked, and have a clock that
     stands still.
     """

@@ -26,7 +26,7 @@ GONE, STAYS = "acme", ("acme-corp", "ACME", "acme ", "other")
 pytestmark = pytest.mark.usefixtures("packs_at_once")
 
 
-opened = partial(opening.opened, embedding=HashEmbedder(dimensions=16))
+opened = partial(opening.opened, embedding=HashEmbedder(16))
 
 
 async def fill(memories: Memories, tenant: str, count: int = 3) -> None:

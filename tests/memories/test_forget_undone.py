@@ -68,7 +68,7 @@ class Ground:
 @pytest.fixture
 async def memories(store_uri: str, tmp_path: Path) -> AsyncIterator[Memories]:
     """A store; at its end none of its files holds the canary."""
-    options = {"embedding": HashEmbedder(dimensions=16), "policy": "archive"}
+    options = {"embedding": HashEmbedder(16), "policy": "archive"}
     async with await opened(store_uri, clock=TickingClock(HOUR), **options) as memories:
         yield memories
     assert not [path for path in tmp_path.iterdir() if CANARY.encode() in path.read_bytes()]

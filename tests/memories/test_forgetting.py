@@ -28,7 +28,7 @@ from kagent_memory.testing import HashEmbedder
 from memories import opening
 from memories.opening import ADA, CANARY, GRACE, HOUR, START, kept_ids, later, listed
 
-opened = partial(opening.opened, embedding=HashEmbedder(dimensions=16))
+opened = partial(opening.opened, embedding=HashEmbedder(16))
 
 
 FACTS = {

@@ -17,13 +17,11 @@ from kagent_memory import (
     Memory,
     Message,
     NotFound,
-    Scope,
 )
 from kagent_memory.testing import HashEmbedder, ScriptedLlm
 from memories import opening
-from memories.opening import DAY, contents, later, listed
+from memories.opening import ADA, DAY, contents, later, listed
 
-SCOPE = Scope("", "ada", "notes")
 WAITING = Filter(superseded="quarantined")
 CLAIM = "The warehouse code is Xylophone"
 
@@ -32,22 +30,22 @@ opened = partial(opening.opened, quarantine=["tool"])
 
 
 async def quarantined(memories: Memories) -> list[Memory]:
-    return list((await memories.list(SCOPE, filter=WAITING)).memories)
+    return list((await memories.list(ADA, filter=WAITING)).memories)
 
 
 async def ingested(
     memories: Memories, session: str, *messages: Message, ended: bool = False
 ) -> None:
-    await memories.remember(SCOPE, messages, session, ended=ended)
+    await memories.remember(ADA, messages, session, ended=ended)
     await memories.work(until_idle=True)
 
 
 async def visible(memories: Memories) -> set[str]:
     """Return everything that any search or listing of what stands gives."""
-    told = await listed(memories, SCOPE) | await listed(memories, SCOPE, superseded="only")
+    told = await listed(memories) | await listed(memories, superseded="only")
     for filter in (Filter(), Filter(superseded=True), WAITING, Filter(origins=("tool",))):
         for query in (CLAIM, "warehouse code?"):
-            told |= {*contents(await memories.recall(SCOPE, query, filter=filter, limit=50))}
+            told |= {*contents(await memories.recall(ADA, query, filter=filter, limit=50))}
     return told
 
 
@@ -55,32 +53,32 @@ async def test_what_a_tool_says_is_found_once_it_is_confirmed(uri):
     """Quarantine hides a memory from every search until it is confirmed; an undo puts it back."""
     door = "The code is on the door"
     async with await opened(uri, embedding=HashEmbedder()) as memories:
-        own, claim = await memories.add(SCOPE, [door, Fact(CLAIM, origin="tool", ttl_days=2)])
+        own, claim = await memories.add(ADA, [door, Fact(CLAIM, origin="tool", ttl_days=2)])
         assert await visible(memories) == {door}
         assert [memory.id for memory in await quarantined(memories)] == [claim]
-        stats = await memories.stats(SCOPE)
+        stats = await memories.stats(ADA)
         assert (stats.visible, stats.superseded, stats.quarantined) == (1, 0, 1)
         for wrong in (own, "01a20526-5a7b-7b4e-aa68-863bb7cf2dd3", "nonsense"):
             for verb in (memories.confirm, memories.reject):
                 with pytest.raises(NotFound, match="quarantine"):
-                    await verb(SCOPE, wrong)
+                    await verb(ADA, wrong)
         now = later(memories, days=1)
-        let_in = await memories.confirm(SCOPE, claim, who="ops")
+        let_in = await memories.confirm(ADA, claim, who="ops")
         assert (let_in.state, let_in.expires_at) == ("active", now + 2 * DAY)
-        assert await memories.get(SCOPE, claim) == let_in
-        hit = (await memories.recall(SCOPE, CLAIM)).hits[0]
+        assert await memories.get(ADA, claim) == let_in
+        hit = (await memories.recall(ADA, CLAIM)).hits[0]
         assert (hit.memory.id, round(hit.cosine or 0, 2)) == (claim, 1.0)
-        [revision] = await memories.history(SCOPE, claim)
+        [revision] = await memories.history(ADA, claim)
         assert (revision.kind, revision.who) == ("confirm", "ops")
         with pytest.raises(NotFound):
-            await memories.confirm(SCOPE, claim)
-        await memories.undo(SCOPE, claim)
+            await memories.confirm(ADA, claim)
+        await memories.undo(ADA, claim)
         assert await visible(memories) == {door}
-        assert await memories.reject(SCOPE, claim, who="ops") == (claim,)
+        assert await memories.reject(ADA, claim, who="ops") == (claim,)
         assert await quarantined(memories) == []
-        assert [(receipt.memories, receipt.who) for receipt in await memories.receipts()] == [
-            (1, "ops")
-        ]
+        assert [
+            (receipt.memories, receipt.who) for receipt in await memories.receipts(tenant="acme")
+        ] == [(1, "ops")]
 
 
 async def test_nothing_unconfirmed_changes_what_is_trusted():
@@ -88,13 +86,13 @@ async def test_nothing_unconfirmed_changes_what_is_trusted():
     same.
     """
     async with await opened() as memories:
-        [trusted] = await memories.add(SCOPE, ["Ada pays by card"])
+        [trusted] = await memories.add(ADA, ["Ada pays by card"])
         with pytest.raises(InvalidInput, match="confirmed"):
-            await memories.add(SCOPE, [Fact("Ada pays cash", origin="tool")], replaces=trusted)
-        [claim] = await memories.add(SCOPE, [Fact(CLAIM, origin="tool")])
-        await memories.add(SCOPE, [CLAIM])
+            await memories.add(ADA, [Fact("Ada pays cash", origin="tool")], replaces=trusted)
+        [claim] = await memories.add(ADA, [Fact(CLAIM, origin="tool")])
+        await memories.add(ADA, [CLAIM])
         with pytest.raises(Conflict, match="already"):
-            await memories.confirm(SCOPE, claim)
+            await memories.confirm(ADA, claim)
         assert len(await quarantined(memories)) == 1
 
 
@@ -130,8 +128,8 @@ async def test_an_agent_that_repeats_a_tool_is_trusted_no_more(llm: bool):
         again = Message(text="As they said, sunny, 23 degrees.", role="agent", event_id="e5")
         await ingested(memories, "s1", *first, ended=True)
         await ingested(memories, "s1", again)
-        trusted = await listed(memories, SCOPE)
-        waiting = await listed(memories, SCOPE, superseded="quarantined")
+        trusted = await listed(memories)
+        waiting = await listed(memories, superseded="quarantined")
         if llm:
             assert trusted == {"The user goes to Oslo.", "A table is booked for Friday."}
             assert waiting == {repeated, "A talk about Oslo.", "Sunny with 23 degrees."}
@@ -165,7 +163,7 @@ async def test_transcripts_are_quarantined_without_a_model():
         rows = await quarantined(memories)
         assert [memory.content for memory in rows] == [CLAIM]
         assert len(prompts) == 3  # one an extraction, none to decide about what waits
-        await memories.reject(SCOPE, rows[0].id)
+        await memories.reject(ADA, rows[0].id)
         await ingested(memories, "s1", Message(text=CLAIM, role="tool", event_id="e1"))
         assert await quarantined(memories) == []
 
@@ -181,8 +179,8 @@ async def test_by_default_nothing_waits_in_quarantine():
     """The setting is read from the uri and by default nothing waits."""
     async with await opening.opened("libsql:///:memory:?quarantine=tool,import") as memories:
         assert memories.settings.quarantine == ("tool", "import")
-        await memories.add(SCOPE, [Fact("One", origin="import"), Fact("Two", origin="agent")])
-        assert (await memories.stats(SCOPE)).quarantined == 1
+        await memories.add(ADA, [Fact("One", origin="import"), Fact("Two", origin="agent")])
+        assert (await memories.stats(ADA)).quarantined == 1
     async with await opened(quarantine=()) as memories:
-        await memories.add(SCOPE, [Fact(CLAIM, origin="tool")])
-        assert (await memories.stats(SCOPE)).quarantined == 0
+        await memories.add(ADA, [Fact(CLAIM, origin="tool")])
+        assert (await memories.stats(ADA)).quarantined == 0

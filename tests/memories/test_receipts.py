@@ -15,9 +15,9 @@ from kagent_memory.errors import NotFound
 from kagent_memory.server.tokens import create_token, find_token
 from kagent_memory.stores.receipts import SEALED, Receipt, seal
 from kagent_memory.testing import FrozenClock
-from memories.opening import CANARY, execute, opened
+from memories.opening import CANARY, GRACE, execute, opened
 
-SCOPE, NEIGHBOUR = Scope("acme", CANARY, "notes"), Scope("acme", "grace", "notes")
+SCOPE = Scope("acme", CANARY, "notes")
 OTHER = Scope("", "ada", "notes")
 
 
@@ -28,8 +28,8 @@ async def forget_four(memories: Memories) -> list[str]:
     )
     await memories.forget(SCOPE, ids[:2], who="ops")
     await memories.forget(SCOPE, ids[2])
-    await memories.add(NEIGHBOUR, ["Grace skis"])
-    await memories.forget(NEIGHBOUR, everything=True, who="ops")
+    await memories.add(GRACE, ["Grace skis"])
+    await memories.forget(GRACE, everything=True, who="ops")
     await memories.forget(SCOPE, tag=CANARY, who="ops")
     await memories.add(OTHER, ["Ada skis"])
     await memories.forget(OTHER, everything=True)
@@ -72,7 +72,7 @@ async def test_a_tenant_that_is_erased_leaves_its_receipts(uri):
     """Receipts outlive the tenant, and its chain goes on."""
     async with await opened(uri) as memories:
         await memories.add(SCOPE, ["One", "Two"])
-        await memories.add(NEIGHBOUR, ["Three"])
+        await memories.add(GRACE, ["Three"])
         assert (await memories.forget_tenant("acme", who="ops")).memories == 3
         receipts = await memories.receipts(tenant="acme")
         assert sorted((receipt.kind, receipt.memories, receipt.who) for receipt in receipts) == [

@@ -172,7 +172,7 @@ def with_vectors(*vectors: Any) -> Callable[[Lines], None]:
 )
 async def test_of_a_broken_file_nothing_is_taken(damage, message, tmp_path):
     """A file that is cut off, damaged, or holds what is not known or kept is refused as a whole."""
-    embedder = HashEmbedder(dimensions=24)
+    embedder = HashEmbedder(24)
     async with await opened(embedding=embedder) as memories, await opened() as other:
         await fill(memories)
         path = await exported(memories, tmp_path, vectors=True)
@@ -364,9 +364,9 @@ def unit(width: int, place: int) -> Vector:
 @pytest.mark.parametrize("keys", [None, "k:" + "A" * 43 + "="], ids=["plain", "encrypted"])
 async def test_vectors_of_callers_travel_to_the_last_bit(store_uri, keys, tmp_path):
     """An import keeps the vectors that callers brought; the embedder makes its own anew."""
-    embedder, more = HashEmbedder(dimensions=24), {"encryption_keys": keys} if keys else {}
+    embedder, more = HashEmbedder(24), {"encryption_keys": keys} if keys else {}
     async with (
-        await opened(embedding=HashEmbedder(dimensions=16)) as first,
+        await opened(embedding=HashEmbedder(16)) as first,
         await opened(store_uri, embedding=embedder, **more) as second,
     ):
         await fill(first)

@@ -11,6 +11,7 @@ from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.models.registry import LLMRegistry
+from memories.opening import ADA
 
 from kagent_memory import CompactionAwareSummary, KagentMemoryService, LlmSummary, Memories
 from kagent_memory.errors import ConfigurationError
@@ -18,10 +19,8 @@ from kagent_memory.models import calls
 from kagent_memory.models.embedding import open_embedder
 from kagent_memory.models.llm import open_llm
 from kagent_memory.models.reranking import open_reranker
-from kagent_memory.records import Scope
 from kagent_memory.settings import MemorySettings
 
-SCOPE = Scope("t", "u", "a")
 MEMORY = "libsql:///:memory:"
 
 
@@ -92,10 +91,10 @@ async def test_the_name_of_a_model_in_adks_registry_serves():
 
     LLMRegistry.register(HouseModel)
     async with KagentMemoryService(MEMORY, llm="house-model-1") as service:
-        await service.memories.stats(SCOPE)
+        await service.memories.stats(ADA)
     service = KagentMemoryService(MEMORY, llm="foreign-model-1")
     with pytest.raises(ConfigurationError, match="foreign-model-1"):
-        await service.memories.stats(SCOPE)
+        await service.memories.stats(ADA)
     await service.close()
 
 

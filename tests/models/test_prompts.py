@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -17,9 +16,9 @@ from kagent_memory.records import Fact
 from kagent_memory.retention.lifecycle import to_memory
 from kagent_memory.retrieval.search import rewrite
 from kagent_memory.testing import ScriptedLlm
+from kagent_memory.testing.fixtures import NOW
 from models.payloads import LABELS, PAYLOADS
 
-NOW = datetime(2026, 5, 6, tzinfo=UTC)
 NOTHING = {"facts": [], "decisions": [], "query": "", "note": "", "summary": ""}
 OURS = re.compile(r"</?(?:transcript|earlier|memories|facts|question|last)>")
 MANY_CLOSERS = [

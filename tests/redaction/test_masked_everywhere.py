@@ -5,13 +5,12 @@ are misspelt.
 from __future__ import annotations
 
 import pytest
-from memories.opening import contents, listed, opened
+from memories.opening import ADA, contents, listed, opened
 
-from kagent_memory import Fact, Filter, Message, Scope
+from kagent_memory import Fact, Filter, Message
 from kagent_memory.redaction import redact
 from kagent_memory.redaction.personal_data import PersonalData
 
-SCOPE = Scope("", "ada", "app")
 GITHUB = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
 OWN_TOKEN = "kmem_" + "Zk3vQ9_x-T7hWb2LrJ5nYc8MdF1sGa4EuP6oVi0KyRt"
 
@@ -46,19 +45,17 @@ async def test_a_session_id_that_holds_a_secret_is_masked(uri: str):
     first, second = f"chat {GITHUB}", f"chat {GITHUB[:-1]}Z"
     async with await opened(uri) as memories:
         for session, text in ((first, "Tea at five"), (second, "Coffee at six")):
-            await memories.add(SCOPE, [Fact(text=text, session_id=session)])
-            await memories.remember(
-                SCOPE, [Message(text=f"{text}, please", event_id=text)], session
-            )
-        assert GITHUB not in str(await memories.list(SCOPE)) + str(await memories.jobs())
-        assert await listed(memories, SCOPE, session_id=first) == {"Tea at five"}
-        hits = await memories.recall(SCOPE, "tea coffee", filter=Filter(session_id=second))
+            await memories.add(ADA, [Fact(text=text, session_id=session)])
+            await memories.remember(ADA, [Message(text=f"{text}, please", event_id=text)], session)
+        assert GITHUB not in str(await memories.list(ADA)) + str(await memories.jobs())
+        assert await listed(memories, session_id=first) == {"Tea at five"}
+        hits = await memories.recall(ADA, "tea coffee", filter=Filter(session_id=second))
         assert contents(hits) == ["Coffee at six"]
         await memories.work(until_idle=True)
-        assert len(await memories.forget(SCOPE, session_id=first)) == 2
-        assert await listed(memories, SCOPE) == {"Coffee at six", "Coffee at six, please"}
+        assert len(await memories.forget(ADA, session_id=first)) == 2
+        assert await listed(memories) == {"Coffee at six", "Coffee at six, please"}
         await memories.remember(
-            SCOPE, [Message(text="Tea at five, please", event_id="Tea at five")], first
+            ADA, [Message(text="Tea at five, please", event_id="Tea at five")], first
         )
         assert not await memories.jobs()
 
@@ -67,15 +64,13 @@ async def test_author_who_and_why_are_masked(uri: str):
     """A secret in a name or reason is masked as one in a text, in memories and their history."""
     async with await opened(uri) as memories:
         (id,) = await memories.add(
-            SCOPE, [Fact(text="Tea at five", author=f"bot {GITHUB}")], who=f"cli {GITHUB}"
+            ADA, [Fact(text="Tea at five", author=f"bot {GITHUB}")], who=f"cli {GITHUB}"
         )
-        await memories.remember(SCOPE, [Message(text="I live in Oslo", author=GITHUB)], "s1")
-        history = str(await memories.history(SCOPE, id))
-        assert GITHUB not in str(await memories.get(SCOPE, id)) + history + str(
-            await memories.jobs()
-        )
-        await memories.edit(SCOPE, id, content="Tea at six", who=GITHUB)
-        await memories.undo(SCOPE, id, who=GITHUB)
-        await memories.edit(SCOPE, id, content="Tea at seven", who=f"cli {GITHUB}", why=GITHUB)
-        assert GITHUB not in (history := str(await memories.history(SCOPE, id)))
+        await memories.remember(ADA, [Message(text="I live in Oslo", author=GITHUB)], "s1")
+        history = str(await memories.history(ADA, id))
+        assert GITHUB not in str(await memories.get(ADA, id)) + history + str(await memories.jobs())
+        await memories.edit(ADA, id, content="Tea at six", who=GITHUB)
+        await memories.undo(ADA, id, who=GITHUB)
+        await memories.edit(ADA, id, content="Tea at seven", who=f"cli {GITHUB}", why=GITHUB)
+        assert GITHUB not in (history := str(await memories.history(ADA, id)))
         assert "cli [secret: github" in history

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,8 +19,7 @@ from kagent_memory.stores.index import Entry, ScopeIndex
 from kagent_memory.stores.postings import packed
 from kagent_memory.stores.values import TextMatches
 from kagent_memory.stores.vectors import Nearest
-
-NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
+from kagent_memory.testing.fixtures import NOW
 
 
 class SmallScope:

@@ -5,10 +5,9 @@ database says.
 from __future__ import annotations
 
 import random
-from datetime import UTC, datetime
 
 import pytest
-from memories.opening import ADA, contents, opened
+from memories.opening import ADA, START, contents, opened
 
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Filter
@@ -18,7 +17,6 @@ from kagent_memory.stores.sql.index_cache import ScopeView
 from kagent_memory.stores.values import Batch
 from kagent_memory.testing import HashEmbedder
 
-NOW = datetime(2026, 3, 1, tzinfo=UTC)
 WORDS = ["tea", "oslo", "green", "parcel", "rome", "black", "shelf", "zebra"]
 
 
@@ -106,7 +104,9 @@ async def test_a_vector_that_another_process_set_counts_at_once(pair):
     await steady(reader)
     [space] = await writer.store.memories.spaces.all()
     [zebra] = await HashEmbedder().embed(["zebra"], kind="document")
-    await writer.store.apply(ADA, Batch(vectors={first: zebra}, space_number=space.number), now=NOW)
+    await writer.store.apply(
+        ADA, Batch(vectors={first: zebra}, space_number=space.number), now=START
+    )
     [hit, *_] = (await reader.recall(ADA, "zebra", deliver=False)).hits
     assert (hit.memory.id, hit.cosine) == (first, pytest.approx(1, abs=1e-3))
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,18 +10,15 @@ from kagent_memory.retrieval.question import Question
 from kagent_memory.retrieval.ranking.rank import Ranked
 from kagent_memory.retrieval.ranking.selection import select
 from kagent_memory.retrieval.search import Search
+from kagent_memory.testing.fixtures import DAY, NOW, a_memory
 
-AT = datetime(2026, 3, 4, tzinfo=UTC)
 Stored = dict[int, Memory]
 Selected = tuple[Sequence[Ranked], Mapping[int, Exclusion]]
 
 
 def stored(*contents: str, **first: Any) -> Stored:
     """Return memories by row, the best match first; `first` are fields of that one."""
-    memories = {
-        n: Memory(id=str(n), content=text, created_at=AT, updated_at=AT)
-        for n, text in enumerate(contents)
-    }
+    memories = {n: a_memory(text, id=str(n)) for n, text in enumerate(contents)}
     return memories | {0: replace(memories[0], **first)}
 
 
@@ -38,8 +34,8 @@ def selected(
     search = Search(
         scopes=(),
         text=text,
-        question=Question.read(text, AT),
-        now=AT,
+        question=Question.read(text, NOW),
+        now=NOW,
         limit=limit,
         budget_tokens=budget,
     )
@@ -93,7 +89,7 @@ def test_of_two_linked_memories_with_one_score_words_decide():
 def test_an_explicit_save_stands_beside_what_contradicts_it():
     """Both are handed over, the newer first."""
     memories = stored("lives in Oslo", "likes tea", "lives in Lima", explicit=True, links=("2",))
-    later = AT + timedelta(days=1)
+    later = NOW + DAY
     memories[2] = replace(memories[2], said_at=later, valid_from=later, links=("0",))
     assert ids(selected(memories)) == "201"
 

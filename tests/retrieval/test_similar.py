@@ -1,27 +1,23 @@
 """The search for memories that a new fact may duplicate or replace."""
 
-from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
-from kagent_memory.records import Memory, Scope
+from memories.opening import ADA
+
+from kagent_memory.records import Memory
 from kagent_memory.retrieval.similar import NEAREST, current, neighbours
 from kagent_memory.stores.view import MemoriesView
-
-NOW = datetime(2026, 3, 4, tzinfo=UTC)
-
-
-def memory(id: str, content: str, **values: Any) -> Memory:
-    return Memory(id=id, content=content, created_at=NOW, updated_at=NOW, **values)
+from kagent_memory.testing.fixtures import NOW, a_memory
 
 
 async def test_turns_take_no_place_among_a_facts_neighbours():
     """However many kept turns say the same, the facts that are like a new one are found."""
-    turns = [memory(f"t{n}", "I paddle a kayak", state="source") for n in range(3 * NEAREST)]
-    stored = [memory("a", "owns a kayak and a boat"), memory("b", "drinks tea"), *turns]
+    turns = [a_memory("I paddle a kayak", state="source") for n in range(3 * NEAREST)]
+    stored = [a_memory("owns a kayak and a boat", id="a"), a_memory("drinks tea"), *turns]
     store: Any = SimpleNamespace(vectors=dict)
-    view = await MemoriesView.of(store, Scope("", "ada", "app"), stored, now=NOW)
-    groups = await neighbours(view, None, [memory("new", "I paddle a kayak")])
+    view = await MemoriesView.of(store, ADA, stored, now=NOW)
+    groups = await neighbours(view, None, [a_memory("I paddle a kayak")])
     assert [[each.id for each, _ in alike] for alike in groups.values()] == [["a"]]
 
 
@@ -32,8 +28,6 @@ async def test_what_fills_no_slot_is_near_by_its_words_alone():
         return {}
 
     store: Any = SimpleNamespace(get=none)
-    brief, new = memory("a", "is in a hurry"), memory("new", "I paddle a kayak")
-    candidates = await current(
-        store, Scope("", "ada", "app"), [new], {0: ()}, others=[brief], now=NOW
-    )
+    brief, new = a_memory("is in a hurry"), a_memory("I paddle a kayak")
+    candidates = await current(store, ADA, [new], {0: ()}, others=[brief], now=NOW)
     assert candidates == {0: []}

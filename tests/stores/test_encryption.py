@@ -15,21 +15,19 @@ from typing import Any
 import psycopg
 import pytest
 from memories import opening
-from memories.opening import ADA, listed
+from memories.opening import ADA, GRACE, listed
 
 from kagent_memory import Fact, Memories, Message, Scope, doctor
 from kagent_memory.cli import main
 from kagent_memory.errors import ConfigurationError, StoreError
-from kagent_memory.records import Filter, Memory, Revision, new_id
+from kagent_memory.records import Filter, Memory, Revision
 from kagent_memory.settings import MemorySettings, compose
 from kagent_memory.stores import planning, postings
 from kagent_memory.stores.sql import maintenance
 from kagent_memory.stores.sql.row_codec import sealed_fields
 from kagent_memory.stores.values import Batch, Job, MemoryQuery
 from kagent_memory.testing import HashEmbedder
-from kagent_memory.testing.fixtures import DAY, NOW, a_job, adding, vector
-
-BEN = Scope("acme", "ben", "notes")
+from kagent_memory.testing.fixtures import DAY, NOW, a_job, a_memory, adding, vector
 
 pytestmark = pytest.mark.usefixtures("packs_at_once")
 
@@ -51,7 +49,7 @@ def uri(store_uri: str) -> str:
 
 
 async def opened(uri: str, keys: str | None = None) -> Memories:
-    embedder = HashEmbedder(dimensions=16)
+    embedder = HashEmbedder(16)
     return await opening.opened(uri, embedding=embedder, encryption_keys=keys)
 
 
@@ -90,7 +88,7 @@ def memory(number: int, text: str = CANARY, **values: Any) -> Memory:
         },
         "session_id": "s",
     }
-    return Memory(id=new_id(), created_at=NOW, updated_at=NOW, **{**defaults, **values})
+    return a_memory(**{**defaults, **values})
 
 
 async def lived(memories: Memories, scope: Scope, count: int = 5) -> list[str]:
@@ -165,7 +163,7 @@ async def test_a_guess_at_a_text_is_not_confirmed_by_a_digest(uri):
     """A dump holds no plain hash of a text that would confirm a guess."""
     original = memory(1)
     guessed = [planning.identity_of(original), postings.packed({"quokka77": 1})[:8]]
-    for keys, scope, confirmed in ((None, BEN, True), (NEW, ADA, False)):
+    for keys, scope, confirmed in ((None, GRACE, True), (NEW, ADA, False)):
         async with await opened(uri, keys) as memories:
             store = memories.store
             await store.apply(scope, Batch(changes=adding(original, explicit=True)), now=NOW)
@@ -175,8 +173,8 @@ async def test_a_guess_at_a_text_is_not_confirmed_by_a_digest(uri):
 
 
 async def both(memories: Memories) -> Any:
-    """Everything of Ada and Ben."""
-    return [await everything(memories, scope) for scope in (ADA, BEN)]
+    """Everything of Ada and Grace."""
+    return [await everything(memories, scope) for scope in (ADA, GRACE)]
 
 
 async def test_rotation_to_a_key_and_to_the_next_keeps_all(uri, monkeypatch):
@@ -184,7 +182,7 @@ async def test_rotation_to_a_key_and_to_the_next_keeps_all(uri, monkeypatch):
     monkeypatch.setattr(maintenance, "ROWS_AT_ONCE", 3)
     async with await opened(uri) as memories:
         await lived(memories, ADA, 12)
-        await lived(memories, BEN, 4)
+        await lived(memories, GRACE, 4)
         before = await both(memories)
     assert shown(uri), "the scan finds what is plain"
     for keys in (OLD, f"{NEW},{OLD}"):
@@ -338,10 +336,10 @@ async def test_a_job_whose_key_is_lost_waits_and_holds_up_nobody_else(uri, caplo
         for scope in locked:
             await memories.remember(scope, messages, "s")
     async with await opened(uri, NEW) as memories:
-        await memories.remember(BEN, messages, "s")
+        await memories.remember(GRACE, messages, "s")
         for _ in range(5):
             await memories.work(until_idle=True)
-        assert (await memories.stats(BEN)).visible == 1
+        assert (await memories.stats(GRACE)).visible == 1
         assert caplog.text.count("'old'") <= 3
     async with await opened(uri, f"{NEW},{OLD}") as memories:
         await memories.work(until_idle=True)
@@ -367,7 +365,7 @@ async def test_rows_cannot_be_exchanged_nor_altered(postgres_uri):
     """A sealed value that was altered or moved to another row is refused."""
     async with await opened(postgres_uri, NEW) as memories:
         first, second = await memories.add(ADA, ["Ada likes tea", "Ada dislikes rum"])
-        [other] = await memories.add(BEN, ["Ben likes tea"])
+        [other] = await memories.add(GRACE, ["Grace likes tea"])
     with psycopg.connect(postgres_uri, autocommit=True) as connection:
         connection.execute("SET search_path = kagent_memory")
         rows = dict(connection.execute("SELECT id::text, sealed FROM memory").fetchall())

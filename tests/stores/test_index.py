@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memories.opening import ADA
 
 from kagent_memory import StoreError
 from kagent_memory.language.preferences import PREFERENCE_TERM
@@ -35,7 +36,6 @@ from kagent_memory.testing.fixtures import (
     vector,
 )
 
-SCOPE = Scope("t", "u", "a")
 SLOW = Filter(types=("semantic",))
 
 
@@ -47,11 +47,11 @@ async def pair(store_uri):
 
 
 async def add(store: Store, *memories: Memory) -> None:
-    await store.apply(SCOPE, Batch(changes=adding(*memories, explicit=True)), now=NOW)
+    await store.apply(ADA, Batch(changes=adding(*memories, explicit=True)), now=NOW)
 
 
 async def search(store: Store, *terms: str, now: datetime = NOW) -> set[str]:
-    return set(found_by(await store.memories.view(SCOPE, now=now), terms, 99).matches)
+    return set(found_by(await store.memories.view(ADA, now=now), terms, 99).matches)
 
 
 async def test_a_prune_of_another_process_is_seen_at_once(pair):
@@ -60,7 +60,7 @@ async def test_a_prune_of_another_process_is_seen_at_once(pair):
     soon = NOW + timedelta(days=1)
     popular, unpopular = (a_memory(text, ttl_days=1) for text in ("kept tea", "gone tea"))
     await add(writer, popular, unpopular)
-    await writer.memories.count([delivery(SCOPE, popular.id, now=NOW)])
+    await writer.memories.count([delivery(ADA, popular.id, now=NOW)])
     assert await search(reader, "tea", now=soon) == set()
     await writer.memories.prune(now=soon, popular_after=1)
     assert await search(reader, "tea", now=soon) == {popular.id}
@@ -77,7 +77,7 @@ async def test_a_cancelled_load_leaves_no_vector_of_older_words(tmp_path, monkey
         raise asyncio.CancelledError
 
     async with await open_store(f"libsql:///{tmp_path}/memory.db") as store:
-        home = ScopedStore(store, SCOPE)
+        home = ScopedStore(store, ADA)
         space, [row] = await home.space(), await home.write("tea")
         await home.embed(space, {row.id: (1, 0)})
         with monkeypatch.context() as patched:
@@ -107,7 +107,7 @@ async def test_a_slow_search_of_a_scope_holds_up_no_other(pair, monkeypatch, ste
         return await read(self, *arguments, **options)
 
     monkeypatch.setattr(SqlIndexReads, step, slow)
-    task = asyncio.create_task(store.memories.view(SCOPE, filter=SLOW, now=NOW))
+    task = asyncio.create_task(store.memories.view(ADA, filter=SLOW, now=NOW))
     await begun.wait()
     await add(store, a_memory("black tea"))
     async with asyncio.timeout(5):
@@ -157,7 +157,7 @@ async def stored(store) -> None:
 async def searched_anew(store, *terms: str, now: datetime = NOW) -> tuple[Any, ...]:
     """Return the results of a new process; its packed indexes are stored before it returns."""
     store.memories.indexes.drop()
-    view = await store.memories.view(SCOPE, now=now)
+    view = await store.memories.view(ADA, now=now)
     matches = found_by(view, terms, 9)
     await stored(store)
     return (
@@ -191,12 +191,12 @@ async def test_a_new_process_reads_the_packed_index_and_what_is_new(pair, loaded
 
 
 def packed_index(store) -> tuple[Stamp, bytes]:
-    cached = store.memories.indexes.cached.get(SCOPE.id)
+    cached = store.memories.indexes.cached.get(ADA.id)
     return cached.stamp, cached.index.packed()
 
 
 async def kept_index(store) -> bytes:
-    return (await store.memories.index_reads.changes(SCOPE, UNSEEN)).packed
+    return (await store.memories.index_reads.changes(ADA, UNSEEN)).packed
 
 
 @pytest.mark.parametrize("way", ["forget", "evict", "prune", "tenant"])
@@ -212,16 +212,16 @@ async def test_no_packed_index_outlives_what_is_erased(pair, loaded, way):
     stamp, on_its_way = packed_index(reader)  # another process that packs what it read before
     match way:
         case "forget":
-            await writer.forget(SCOPE, Erasure(ids=[quokka.id], now=NOW))
+            await writer.forget(ADA, Erasure(ids=[quokka.id], now=NOW))
         case "evict":
-            await writer.memories.evict(SCOPE, [quokka.id], keep=1, now=NOW)
+            await writer.memories.evict(ADA, [quokka.id], keep=1, now=NOW)
         case "prune":
             await writer.memories.prune(now=soon, popular_after=1)
         case _:
-            await writer.forget_tenant(SCOPE.tenant, limit=100, now=NOW)
+            await writer.forget_tenant(ADA.tenant, limit=100, now=NOW)
             await add(writer, a_memory("green tea"))
     assert not await kept_index(reader)
-    await reader.memories.keep_index(SCOPE, stamp._replace(version=10**6), on_its_way)
+    await reader.memories.keep_index(ADA, stamp._replace(version=10**6), on_its_way)
     assert not await kept_index(reader)
     for anew in (False, True):  # from what it has in memory, and as a process does that has nothing
         if anew:
@@ -261,7 +261,7 @@ async def test_the_newest_packed_index_stays(pair, loaded):
     await add(writer, a_memory("black tea"))
     await searched_anew(writer, "tea")
     newest = await kept_index(reader)
-    await reader.memories.keep_index(SCOPE, *old)
+    await reader.memories.keep_index(ADA, *old)
     assert await kept_index(reader) == newest
 
 

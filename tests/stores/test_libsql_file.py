@@ -13,10 +13,9 @@ from urllib.parse import unquote
 
 import psutil
 import pytest
-from memories.opening import opened
+from memories.opening import ADA, opened
 
 from kagent_memory.errors import ConfigurationError, StoreError
-from kagent_memory.records import Scope
 from kagent_memory.stores import open_store, sql
 from kagent_memory.stores.libsql import database
 from kagent_memory.stores.libsql.connection import connect, migrate
@@ -24,7 +23,6 @@ from kagent_memory.stores.sql import Migration, migrations
 from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import DAY, NOW, ScopedStore
 
-SCOPE = Scope("acme", "ann", "notes")
 CANARY = "xylophone quokka marmalade"
 
 
@@ -36,7 +34,7 @@ def path(tmp_path):
 @pytest.fixture
 async def home(path):
     async with await open_store(f"libsql:///{path}") as store:
-        yield ScopedStore(store, SCOPE)
+        yield ScopedStore(store, ADA)
 
 
 @pytest.fixture
@@ -73,14 +71,14 @@ async def test_a_file_that_was_deleted_is_an_error_at_the_next_write(tmp_path, r
     """Writing to a deleted file raises an error, since its data would be lost with the process."""
     file = tmp_path / "memory.db"
     async with await opened(f"libsql:///{file}") as memories:
-        await memories.add(SCOPE, ["Ada likes tea."])
+        await memories.add(ADA, ["Ada likes tea."])
         moved = file.rename(tmp_path / "moved.db")
         if replaced:
             file.touch()
         with pytest.raises(StoreError, match="deleted or replaced"):
-            await memories.add(SCOPE, ["Ada likes coffee."])
+            await memories.add(ADA, ["Ada likes coffee."])
         moved.rename(file)
-        await memories.add(SCOPE, ["Ada likes cocoa."])
+        await memories.add(ADA, ["Ada likes cocoa."])
 
 
 async def test_each_store_in_memory_is_its_own():
@@ -89,8 +87,8 @@ async def test_each_store_in_memory_is_its_own():
         await open_store("libsql:///:memory:") as first,
         await open_store("libsql:///:memory:") as two,
     ):
-        await ScopedStore(first, SCOPE).write("tea")
-        assert await ScopedStore(two, SCOPE).contents() == []
+        await ScopedStore(first, ADA).write("tea")
+        assert await ScopedStore(two, ADA).contents() == []
 
 
 OPEN_READ_ONLY = """
@@ -229,13 +227,13 @@ async def test_a_write_waits_for_another_process_while_reads_go_on(home, connect
 
 async def test_a_search_waits_for_no_writer(path, connection):
     """A process's first search, by words and vectors, does not wait for another's open write."""
-    uri, embedder = f"libsql:///{path}", HashEmbedder(dimensions=16)
+    uri, embedder = f"libsql:///{path}", HashEmbedder(16)
     async with await opened(uri, embedding=embedder) as memories:
-        await memories.add(SCOPE, ["Ann drinks tea"])
+        await memories.add(ADA, ["Ada drinks tea"])
     async with await opened(uri, embedding=embedder) as memories:
         with connection.transaction(write=True):
             async with asyncio.timeout(4):
-                recall = await memories.recall(SCOPE, "tea", deliver=False)
+                recall = await memories.recall(ADA, "tea", deliver=False)
         assert (len(recall), recall.mode) == (1, "hybrid")
 
 

@@ -11,18 +11,15 @@ from typing import Any
 import httpx
 import pytest
 from hrana import HranaServer
+from memories.opening import ADA, opened
 
 from kagent_memory.doctor import examine
 from kagent_memory.errors import ConfigurationError, Conflict, KagentMemoryError, StoreError
-from kagent_memory.memories import Memories
-from kagent_memory.records import Scope
 from kagent_memory.stores import open_store
 from kagent_memory.stores.libsql import LibSQLStore, database, hrana
 from kagent_memory.stores.libsql.connection import Busy, Server, connect, to_place
 
 TOKEN = "a.Very-Secret_token"
-SCOPE = Scope("", "ada", "notes")
-QUIET: dict[str, Any] = {"llm": False, "worker": False, "prune_every_hours": 0}
 
 
 @pytest.fixture
@@ -209,13 +206,13 @@ def test_a_lost_read_may_be_tried_again(connection, server):
 
 async def test_a_connection_closed_meanwhile_costs_nothing(server):
     """A connection closed by the server between requests causes no error."""
-    async with await Memories.open(server.uri(), **QUIET) as memories:
+    async with await opened(server.uri()) as memories:
         server.plan("cut")
-        await memories.add(SCOPE, ["Ada drinks tea."])
+        await memories.add(ADA, ["Ada drinks tea."])
         server.plan(None, "expire", 503)
-        await memories.add(SCOPE, ["Ada owns a dog."])
+        await memories.add(ADA, ["Ada owns a dog."])
         server.plan("cut")
-        assert len(await memories.recall(SCOPE, "Ada")) == 2
+        assert len(await memories.recall(ADA, "Ada")) == 2
 
 
 async def test_two_processes_that_start_at_once_make_one_schema(server):
@@ -242,11 +239,11 @@ async def test_a_wrong_token_is_named_but_never_shown(server, caplog):
     caplog.set_level(logging.DEBUG)
     uri = server.uri("x").replace(TOKEN, "Wrong-Token-77")
     with pytest.raises(ConfigurationError, match=r"answered 401.* this authToken") as error:
-        await Memories.open(uri, llm=False)
+        await opened(uri)
     findings = await examine(uri, llm=False)
     shown = f"{error.value} {error.value.__cause__!r} {findings} {caplog.text} {to_place(uri)!r}"
     assert "Wrong-Token-77" not in shown
-    async with await Memories.open(server.uri("x"), llm=False) as memories:
+    async with await opened(server.uri("x")) as memories:
         assert TOKEN not in memories.location
     assert TOKEN not in caplog.text
     assert TOKEN not in repr(await examine(server.uri("x"), llm=False))
@@ -260,31 +257,31 @@ async def test_a_server_that_is_away_is_a_store_error(impatient):
 
 async def test_a_server_that_is_away_for_a_while_heals_by_itself(server, impatient):
     """A store recovers by itself when its server is back."""
-    async with await Memories.open(server.uri(), **QUIET) as memories:
-        await memories.add(SCOPE, ["Ada drinks tea."])
+    async with await opened(server.uri()) as memories:
+        await memories.add(ADA, ["Ada drinks tea."])
         server.plan(*[500] * 30)
         with pytest.raises(StoreError):
-            await memories.recall(SCOPE, "tea")
+            await memories.recall(ADA, "tea")
         server.steps.clear()
-        assert len(await memories.recall(SCOPE, "tea")) == 1
+        assert len(await memories.recall(ADA, "tea")) == 1
 
 
 async def test_a_server_that_hangs_is_waited_for_once(server, monkeypatch):
     """Concurrent callers wait for a hanging server together, not one after another."""
     monkeypatch.setattr(hrana, "TIMEOUT", httpx.Timeout(0.5))
     monkeypatch.setattr(hrana, "REST_SECONDS", 600.0)
-    async with await Memories.open(server.uri(), **QUIET) as memories:
-        await memories.add(SCOPE, ["Ada drinks tea."])
+    async with await opened(server.uri()) as memories:
+        await memories.add(ADA, ["Ada drinks tea."])
         server.plan(*["hang"] * 50)
         errors = await asyncio.gather(
-            *(memories.recall(SCOPE, "tea") for _ in range(20)), return_exceptions=True
+            *(memories.recall(ADA, "tea") for _ in range(20)), return_exceptions=True
         )
         assert {type(error) for error in errors} == {StoreError}
         assert server.hung == 1
         server.steps.clear()
         store: Any = memories.store.memories
         store.database.connection.resting_until = 0.0  # as a moment later
-        assert len(await memories.recall(SCOPE, "tea")) == 1
+        assert len(await memories.recall(ADA, "tea")) == 1
 
 
 async def test_looking_makes_nothing(server, tmp_path):
@@ -334,6 +331,6 @@ def test_what_a_uri_names(uri, server):
 async def test_a_uri_that_names_no_database_says_what_to_write(uri, message):
     """An invalid URI raises an error that shows the correct form and no secret."""
     with pytest.raises(KagentMemoryError, match=message) as error:
-        await Memories.open(uri, llm=False)
+        await opened(uri)
     assert isinstance(error.value, ConfigurationError)
     assert "pass77" not in str(error.value)

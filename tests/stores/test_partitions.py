@@ -12,6 +12,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from memories.opening import ADA
 from pgvector.psycopg import register_vector
 from psycopg.conninfo import make_conninfo
 
@@ -19,7 +20,6 @@ from kagent_memory.records import Scope, new_id
 from kagent_memory.stores import sql
 from kagent_memory.stores.sql import migrations, queries, statement
 
-SCOPE = Scope("acme", "ada", "notes")
 SCOPES = [Scope("acme", str(number), "a").id.hex() for number in range(100)]
 EVERYWHERE = {
     "claimable", "expired_scopes", "tenant_scopes", "long_scopes",
@@ -48,7 +48,7 @@ BY_TYPE = {
     "bytea": "x", "halfvec": "[1,1,1,1,1,1,1,1]", "json": "{}", "jsonb": "{}",
 }  # fmt: skip
 BY_NAME = {
-    "scope_id": SCOPE.id.hex(),
+    "scope_id": ADA.id.hex(),
     "scope_ids": f"{{{','.join(SCOPES)}}}",
     **dict.fromkeys(("created_before", "happened_before"), "2027-01-01T00:00Z"),
 }

@@ -9,11 +9,11 @@ from typing import Any
 
 import psycopg
 import pytest
+from memories.opening import ADA, opened
 from pgvector import HalfVector
 from pgvector.psycopg import register_vector
 from relay import execute
 
-from kagent_memory import Memories
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.records import Scope, new_id
 from kagent_memory.stores import open_store
@@ -23,8 +23,6 @@ from kagent_memory.stores.sql import queries, statement
 from kagent_memory.stores.values import USES, Batch, Erasure
 from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import NOW, a_memory, adding
-
-SCOPE = Scope("t", "ada", "a")
 
 
 def generic_plan(uri: str, name: str) -> str:
@@ -46,7 +44,7 @@ async def test_the_vector_search_is_exact_within_the_scope(postgres_uri, dimensi
     options = "-csearch_path=kagent_memory,public -cenable_seqscan=off"
     with psycopg.connect(postgres_uri, options=options) as connection:
         register_vector(connection)
-        values: dict[str, Any] = {"scope_id": SCOPE.id.hex(), "limit": 5}
+        values: dict[str, Any] = {"scope_id": ADA.id.hex(), "limit": 5}
         values["hidden"] = [new_id() for _ in range(5000)]
         values["vectors"] = [HalfVector([1.0] * dimensions)]
         text = statement("postgres", "search_vector", number)[0]
@@ -82,7 +80,7 @@ async def test_large_memories_are_sent_a_few_at_a_time(postgres_uri):
     batch = prepared(Batch(changes=adding(*memories)), None)
     async with await open_store(postgres_uri) as store:
         tracemalloc.start()
-        await store.apply(SCOPE, batch, now=NOW)
+        await store.apply(ADA, batch, now=NOW)
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     assert peak < 10 * 2**20
@@ -90,12 +88,10 @@ async def test_large_memories_are_sent_a_few_at_a_time(postgres_uri):
 
 async def test_a_space_wider_than_pgvector_keeps_is_refused(postgres_uri):
     """A space wider than pgvector keeps is refused whole and says what to do."""
-    async with await Memories.open(
-        postgres_uri, embedding=HashEmbedder(16_001), worker=False
-    ) as memories:
+    async with await opened(postgres_uri, embedding=HashEmbedder(16_001)) as memories:
         for _ in range(2):
             with pytest.raises(ConfigurationError, match="set dimensions=16000 or less"):
-                await memories.add(Scope("t", "u", "a"), ["Ada likes oolong."])
+                await memories.add(ADA, ["Ada likes oolong."])
             assert list(await memories.store.memories.spaces.all()) == []
         assert "16,000" in str(await memories.check())
 
@@ -103,7 +99,7 @@ async def test_a_space_wider_than_pgvector_keeps_is_refused(postgres_uri):
 async def test_a_page_of_scopes_is_read_from_an_index(postgres_uri):
     """A page of scopes enters an index where it begins under a plan that knows no names."""
     async with await open_store(postgres_uri) as store:
-        await store.apply(SCOPE, Batch(changes=adding(a_memory("tea"))), now=NOW)
+        await store.apply(ADA, Batch(changes=adding(a_memory("tea"))), now=NOW)
     execute(
         postgres_uri,
         "INSERT INTO scope (scope_id, tenant, user_id, app, version, salt)"
@@ -147,8 +143,8 @@ async def test_a_migration_table_of_somebody_else_is_not_ours(postgres_uri):
     )
     for count in (1, 2):
         async with await open_store(postgres_uri) as store:
-            await store.apply(SCOPE, Batch(changes=adding(a_memory(f"{count}"))), now=NOW)
-            assert len((await store.memories.list(SCOPE, now=NOW)).memories) == count
+            await store.apply(ADA, Batch(changes=adding(a_memory(f"{count}"))), now=NOW)
+            assert len((await store.memories.list(ADA, now=NOW)).memories) == count
 
 
 async def test_counting_and_dropping_do_not_stop_forgetting(postgres_uri):
@@ -160,18 +156,18 @@ async def test_counting_and_dropping_do_not_stop_forgetting(postgres_uri):
         await psycopg.AsyncConnection.connect(postgres_uri) as counting,
     ):
         memories = [a_memory(f"m {number}") for number in range(3)]
-        await store.apply(SCOPE, Batch(changes=adding(*memories)), now=NOW)
+        await store.apply(ADA, Batch(changes=adding(*memories)), now=NOW)
         await store.memories.spaces.add("dropped", 8, None)
         ids = [memory.id for memory in memories]
         await counting.execute("SET search_path = kagent_memory, public")
         counts: dict[str, Any] = dict.fromkeys(USES, [1] * 3)
         await counting.execute(
             statement("postgres", "count_usage")[0],
-            {"scope_id": SCOPE.id.hex(), "ids": ids, "now": NOW, **counts},
+            {"scope_id": ADA.id.hex(), "ids": ids, "now": NOW, **counts},
         )
         await counting.execute("UPDATE embedder SET state = 'dropped'")
         await counting.execute("DROP TABLE memory_vector_1")
-        forgetting = asyncio.create_task(store.forget(SCOPE, Erasure(ids=ids, now=NOW)))
+        forgetting = asyncio.create_task(store.forget(ADA, Erasure(ids=ids, now=NOW)))
         while not forgetting.done() and not execute(  # noqa: ASYNC110
             postgres_uri,
             "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND "

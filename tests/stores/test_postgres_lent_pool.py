@@ -9,6 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from memories.opening import ADA, GRACE, opened
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 from relay import execute
@@ -19,13 +20,11 @@ from kagent_memory import (
     KagentMemoryService,
     Memories,
     Message,
-    Scope,
     StoreError,
 )
 from kagent_memory.memories import utc_now
 from kagent_memory.testing import HashEmbedder
 
-ADA, BOB = Scope("acme", "ada", "desk"), Scope("acme", "bob", "desk")
 STATE = """SELECT current_setting('search_path') AS path, current_setting('TimeZone') AS zone,
 current_setting('statement_timeout') AS patience, current_setting('role') AS role"""
 
@@ -78,7 +77,7 @@ async def test_failed_and_cancelled_calls_leave_no_transaction(
 ):
     """Failed and cancelled calls leave no transaction behind."""
     idle = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND state ~ 'idle in'"
-    async with await Memories.open(pool=pool, llm=False, worker=False) as memories:
+    async with await opened(None, pool=pool) as memories:
         for pause in (0.0, 0.001, 0.003, 0.01):
             notes = [f"note {pause} {n}" for n in range(40)]
             tasks = [asyncio.create_task(memories.add(ADA, notes)) for _ in range(4)]
@@ -95,11 +94,10 @@ async def test_failed_and_cancelled_calls_leave_no_transaction(
 
 async def test_a_pool_that_is_used_up_closed_or_gone_is_a_store_error(postgres_uri: str):
     """A lent pool without a connection to give is a StoreError."""
-    async with pool_of(postgres_uri, min_size=1, max_size=1) as pool:
+    async with pool_of(postgres_uri, max_size=1) as pool:
         await pool.wait(60)
         pool.timeout = 1.0
-        options: dict[str, Any] = {"pool": pool, "llm": False, "worker": False}
-        async with await Memories.open(**options) as memories:
+        async with await opened(None, pool=pool) as memories:
             async with pool.connection():
                 with pytest.raises(StoreError):
                     await memories.add(ADA, ["x"])
@@ -108,16 +106,15 @@ async def test_a_pool_that_is_used_up_closed_or_gone_is_a_store_error(postgres_u
             with pytest.raises(StoreError):
                 await memories.add(ADA, ["x"])
         with pytest.raises(StoreError):
-            await Memories.open(**options)
+            await opened(None, pool=pool)
 
 
 async def test_a_callers_pool_takes_a_schema_and_row_security(pool: AsyncConnectionPool[Any]):
     """A schema of ones own and row security on the callers pool."""
-    options: dict[str, Any] = {"pool": pool, "llm": False, "worker": False}
-    async with await Memories.open(**options, postgres_schema="of_mine", rls=True) as memories:
+    async with await opened(None, pool=pool, postgres_schema="of_mine", rls=True) as memories:
         [id] = await memories.add(ADA, ["guarded"])
         assert [hit.memory.id for hit in await memories.recall(ADA, "guarded")] == [id]
-        assert not await memories.recall(BOB, "guarded")
+        assert not await memories.recall(GRACE, "guarded")
     assert (await state(pool))["role"] == "none"
 
 
@@ -144,22 +141,21 @@ async def test_what_is_no_pool_of_this_loop_is_a_clear_error(
         KagentMemoryService(pool=pool)
     for unfit in (7, "postgresql://x", object(), lambda: None):
         with pytest.raises(ConfigurationError, match="AsyncConnectionPool"):
-            await Memories.open(pool=unfit, llm=False)
+            await opened(None, pool=unfit)
     with (
         psycopg.connect(postgres_uri) as connection,
         pytest.raises(ConfigurationError, match="AsyncConnectionPool"),
     ):
-        await Memories.open(pool=connection, llm=False)
+        await opened(None, pool=connection)
     with pytest.raises(ConfigurationError, match="connections to PostgreSQL"):
-        await Memories.open("libsql:///:memory:", pool=pool, llm=False)
+        await opened("libsql:///:memory:", pool=pool)
 
 
 async def test_outdated_statements_cost_no_connection(postgres_uri: str):
     """Statements that the server knows no more are prepared anew on the caller's connection."""
     async with pool_of(postgres_uri, max_size=1) as pool:
-        options: dict[str, Any] = {"pool": pool, "embedding": False, "llm": False, "worker": False}
         before = await backend(pool)
-        async with await Memories.open(**options) as memories:
+        async with await opened(None, pool=pool) as memories:
             [id] = await memories.add(ADA, ["Ada likes tea"])
             for _ in range(6):
                 assert await memories.get(ADA, id)

@@ -369,7 +369,7 @@ async def test_a_member_of_the_roles_works_with_all_of_it(postgres_uri):
         ):
             await open_store(member)
         execute(postgres_uri, f"GRANT {APP}, {MAINTENANCE} TO {user_of(member)}")
-        async with await Memories.open(member, embedding=HashEmbedder(dimensions=16)) as memories:
+        async with await Memories.open(member, embedding=HashEmbedder(16)) as memories:
             [id] = await memories.add(ADA, ["The bicycle is red."])
             assert [hit.memory.id for hit in await memories.recall(ADA, "bicycle")] == [id]
             assert await memories.drain()

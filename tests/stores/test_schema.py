@@ -7,9 +7,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from memories.opening import ADA, listed, opened
 from relay import execute
 
-from kagent_memory import Memories, Message, Scope
+from kagent_memory import Message
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.stores import open_store
 from kagent_memory.stores.libsql.connection import connect, migrate
@@ -74,9 +75,8 @@ def test_a_database_with_an_empty_table_of_migrations_is_refused():
 
 async def test_an_old_process_serves_beside_a_new_one(postgres_uri: str):
     """While pods are replaced, one that knows nothing of a later column goes on, and may start."""
-    scope = Scope("acme", "ada", "notes")
-    async with await Memories.open(postgres_uri, llm=False) as old:
-        [tea] = await old.add(scope, ["Ada likes tea"])
+    async with await opened(postgres_uri, worker=True) as old:
+        [tea] = await old.add(ADA, ["Ada likes tea"])
         for table in ("memory", "scope", "ingest_job", "memory_stats"):
             execute(postgres_uri, f"ALTER TABLE {table} ADD COLUMN later text DEFAULT 'new'")
         [[view]] = execute(postgres_uri, "SELECT pg_get_viewdef('remembered'::regclass)")
@@ -86,14 +86,13 @@ async def test_an_old_process_serves_beside_a_new_one(postgres_uri: str):
             f"CREATE OR REPLACE VIEW remembered AS {wider}",
             "INSERT INTO schema_migration VALUES (9000, 'later', now())",
         )
-        async with await Memories.open(postgres_uri, llm=False, worker=False) as started_late:
-            [coffee] = await started_late.add(scope, ["Ada likes coffee"])
-        hits = await old.recall(scope, "Ada likes")
+        async with await opened(postgres_uri) as started_late:
+            [coffee] = await started_late.add(ADA, ["Ada likes coffee"])
+        hits = await old.recall(ADA, "Ada likes")
         assert {hit.memory.id for hit in hits} == {tea, coffee}
-        await old.edit(scope, tea, content="Ada likes green tea")
-        assert [revision.kind for revision in await old.history(scope, tea)] == ["edit"]
-        await old.remember(scope, [Message(text="I like rain.")], "s1")
+        await old.edit(ADA, tea, content="Ada likes green tea")
+        assert [revision.kind for revision in await old.history(ADA, tea)] == ["edit"]
+        await old.remember(ADA, [Message(text="I like rain.")], "s1")
         await old.drain()
-        await old.forget(scope, coffee)
-        contents = {memory.content for memory in (await old.list(scope)).memories}
-        assert contents == {"Ada likes green tea", "I like rain."}
+        await old.forget(ADA, coffee)
+        assert await listed(old) == {"Ada likes green tea", "I like rain."}

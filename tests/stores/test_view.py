@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from datetime import UTC, datetime
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from memories.opening import opened
+from memories.opening import ADA, opened
 
 from kagent_memory import RankSettings
 from kagent_memory.records import EVERYTHING, Filter, Memory, Message, Scope
@@ -22,9 +21,8 @@ from kagent_memory.settings import MemorySettings
 from kagent_memory.stores.index import ScopeIndex, entry_of
 from kagent_memory.stores.postings import packed
 from kagent_memory.stores.view import MemoriesView
+from kagent_memory.testing.fixtures import NOW, a_memory
 
-NOW = datetime(2026, 3, 1, tzinfo=UTC)
-SCOPE = Scope("t", "u", "a")
 TERMS = [f"term{number}" for number in range(64)]
 MAX_PAUSE_SECONDS = 0.01
 
@@ -43,10 +41,7 @@ async def longest_pause(work: asyncio.Task[Any]) -> float:
 def memories_of(count: int) -> tuple[dict[str, Memory], ScopeIndex]:
     """Return so many memories, each with every eighth of the terms, and their index."""
     samples = [packed(dict.fromkeys(TERMS[number::8], 1)) for number in range(8)]
-    memories = {
-        id: Memory(id=id, content=id, created_at=NOW, updated_at=NOW)
-        for id in (f"{number:06}" for number in range(count))
-    }
+    memories = {id: a_memory(id, id=id) for id in (f"{number:06}" for number in range(count))}
     entries = [
         entry_of(memory, samples[place % 8], active=True)
         for place, memory in enumerate(memories.values())
@@ -72,7 +67,7 @@ async def test_a_large_search_is_done_beside_the_loop(
     memories, index = memories_of(count)
     store: Any = SimpleNamespace(trouble=None, vectors=lambda: None)
     passing = None if filter == EVERYTHING else [*memories]
-    view = MemoriesView(store, SCOPE, index, filter, passing, NOW, memories, set())
+    view = MemoriesView(store, ADA, index, filter, passing, NOW, memories, set())
 
     async def taken(scope: Scope, **options: Any) -> MemoriesView:
         return view
@@ -88,7 +83,7 @@ async def test_a_large_search_is_done_beside_the_loop(
         settings=MemorySettings(),
     )
     text = " ".join(TERMS[:terms])
-    search = Search(scopes=[SCOPE] * scopes, text=text, question=Question.read(text, NOW), now=NOW)
+    search = Search(scopes=[ADA] * scopes, text=text, question=Question.read(text, NOW), now=NOW)
     work = asyncio.create_task(retriever.search(search))
     assert await longest_pause(work) < MAX_PAUSE_SECONDS
     assert len((await work).hits) == min(count, 5)
@@ -102,8 +97,8 @@ async def test_a_long_transcript_is_queued_beside_the_loop(count: int, recalled:
         for number in range(count)
     ]
     async with await opened() as memories:
-        await memories.remember(SCOPE, messages[:1], "session")  # the first use of all takes longer
-        work = asyncio.create_task(memories.remember(SCOPE, messages, "session"))
+        await memories.remember(ADA, messages[:1], "session")  # the first use of all takes longer
+        work = asyncio.create_task(memories.remember(ADA, messages, "session"))
         assert await longest_pause(work) < MAX_PAUSE_SECONDS
 
 
@@ -112,4 +107,4 @@ async def test_a_redactor_that_raises_anything_ends_its_call():
     redact: Any = lambda text: next(iter(()))  # noqa: E731
     async with await opened(redact=redact) as memories, asyncio.timeout(9):
         with pytest.raises(RuntimeError, match="StopIteration"):
-            await memories.recall(SCOPE, "green tea " * 200)
+            await memories.recall(ADA, "green tea " * 200)
