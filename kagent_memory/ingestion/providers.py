@@ -79,7 +79,7 @@ class Providers:
         return self.allow_model and self.llm is None and needs_llm(self.summary or LlmSummary())
 
     def choose(
-        self, scope: Scope, *, compaction: bool = False, brought: Llm | str | None = None
+        self, scope: Scope, *, compaction: bool, brought: Llm | str | None
     ) -> tuple[str, str]:
         """Return the names of the provider and model to queue a transcript with ("" for no model);
         keep a model object for the jobs of the scope.

@@ -18,9 +18,8 @@ from ..settings.ranking import RankSettings
 from ..stores.base import MemoryStore
 from ..stores.decisions import matches_filter
 from ..stores.spaces import EmbeddingSpace
-from ..stores.values import TextMatches
+from ..stores.values import Stale, TextMatches
 from ..stores.vectors import Nearest
-from ..stores.view import Stale
 from .embedding_spaces import StoreEmbedder, blended
 from .query import Gate, WordGate
 from .question import UNRELATED, Question, trust

@@ -125,6 +125,6 @@ def is_visible(memory: Memory, now: datetime, superseded: bool | str = False) ->
     return superseded or memory.state == "active"
 
 
-def is_searched(memory: Memory, now: datetime, superseded: bool | str = False) -> bool:
+def is_searched(memory: Memory, now: datetime, superseded: bool | str) -> bool:
     """Return True if searches see a memory at `now`: visible ones and kept turns."""
     return is_visible(memory, now, superseded or ("source" if memory.state == "source" else False))

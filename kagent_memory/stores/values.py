@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, get_args
 
@@ -430,11 +430,11 @@ class ForgottenTenant:
     done: bool = True
 
     def __add__(self, other: ForgottenTenant) -> ForgottenTenant:
-        return ForgottenTenant(
+        return replace(
+            other,
             scopes=self.scopes + other.scopes,
             memories=self.memories + other.memories,
             tokens=self.tokens + other.tokens,
-            done=other.done,
         )
 
 

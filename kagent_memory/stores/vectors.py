@@ -137,7 +137,7 @@ class VectorColumn:
             least = np.partition(values, len(places) - limit)[len(places) - limit]
             places = places[values >= least - _SLACK * norm]
         values = _dots(self._matrix[places], exact) / (self._norms[places] * norm)
-        return places, np.minimum(np.maximum(values, -1.0), 1.0).round(6) + 0.0
+        return places, values.clip(-1.0, 1.0).round(6) + 0.0
 
 
 def _dots(rows: Vector, vector: npt.NDArray[np.floating]) -> Floats:

@@ -21,13 +21,11 @@ from .columns import Mask, Rows
 from .decisions import matches_filter
 from .index import ENTRY_WEIGHT, ScopeIndex, entry_of
 from .spaces import checked_vectors
-from .values import Stale, TextMatches
+from .values import TextMatches
 from .vectors import Nearest, VectorColumn
 
 if TYPE_CHECKING:
     from .base import MemoryStore
-
-__all__ = ["MemoriesView", "Nearest", "Stale", "View"]
 
 # what a search does in one unit of `run_in_thread`, the time to read a character
 MEMORIES_PER_UNIT = 5  # searched by words

@@ -71,8 +71,8 @@ class Ranked(NamedTuple):
 def rank(
     search: Search,
     text: TextMatches,
-    near: Near = Near(),
-    settings: RankSettings = RankSettings(),
+    near: Near,
+    settings: RankSettings,
 ) -> tuple[list[Ranked], dict[int, Exclusion]]:
     """Return the candidates of both searches and neighbours of the best ones, ranked, and the rows
     below the floors.

@@ -168,7 +168,9 @@ async def with_sources(
     ordered: dict[int, Ranked] = {}
     for hit in selection:
         for fact in facts.get(hit.row, ()):
-            last = _last(fact, successors)
+            last = fact
+            for _ in successors:  # at most so many steps, in case they form a circle
+                last = successors.get(last, last)
             is_newer = last in memories_by_row and (
                 last != fact or memories_by_row[last].revision > 1
             )
@@ -177,12 +179,6 @@ async def with_sources(
                 ordered.setdefault(last, before._replace(score=max(before.score, hit.score)))
         ordered.setdefault(hit.row, hit)
     return [*ordered.values()][: search.limit], memories_by_row
-
-
-def _last(row: int, successors: Mapping[int, int]) -> int:
-    for _ in successors:  # at most so many steps, in case they form a circle
-        row = successors.get(row, row)
-    return row
 
 
 def to_hits(

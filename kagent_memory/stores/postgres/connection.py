@@ -124,9 +124,7 @@ async def connect(target: Target) -> AnyConnection:
     return await AsyncConnection.connect(**settings, autocommit=True)
 
 
-async def set_up(
-    connection: AnyConnection, target: Target, *, pooled: bool, lent: bool = False
-) -> Traits:
+async def set_up(connection: AnyConnection, target: Target, *, pooled: bool, lent: bool) -> Traits:
     """Read the traits of a connection, and set up its session if nobody else uses that.
 
     Args:

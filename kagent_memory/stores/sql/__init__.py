@@ -8,6 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, LiteralString, NamedTuple, cast
 
+from ...concurrency import batched
 from ...errors import ConfigurationError
 
 _HEADER = re.compile(r"^-- (name|fragment): (\w+)$", re.MULTILINE)
@@ -40,7 +41,7 @@ def queries(dialect: str) -> Mapping[str, LiteralString]:
             continue
         _, *parts = _HEADER.split(text)
         fragments: dict[str, str] = {}
-        for kind, name, part in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        for kind, name, part in batched(parts, 3):
             text = part.strip()
             if kind == "fragment":
                 fragments[f"{{{name}}}"] = text
@@ -108,11 +109,9 @@ def upgrade(dialect: str, ledger: Sequence[Mapping[str, Any]] | None) -> Sequenc
 
 @cache
 def _files(dialect: str) -> Mapping[str, str]:
-    entries = sorted(
-        files("kagent_memory.stores.sql").joinpath(dialect).iterdir(), key=lambda entry: entry.name
-    )
-    return {
+    texts = {
         entry.name: entry.read_text(encoding="utf-8")
-        for entry in entries
+        for entry in files("kagent_memory.stores.sql").joinpath(dialect).iterdir()
         if entry.name.endswith(".sql")
     }
+    return dict(sorted(texts.items()))

@@ -162,13 +162,13 @@ class IndexCache:
 
     def unsettle(self, scope: Scope) -> None:
         """Note a write to the scope, so that the next search checks the store first."""
-        if (cached := self.cached.get(scope.id)) is not None:
+        if cached := self.cached.get(scope.id):
             cached.steady = False
 
     async def discard(self, scope: Scope, ids: Collection[str]) -> None:
         """Remove erased memories; the next search checks the store first."""
         self.unsettle(scope)
-        if (cached := self.cached.get(scope.id)) is not None:
+        if cached := self.cached.get(scope.id):
             async with cached.lock:
                 await cached.update(gone=ids)
 
@@ -179,11 +179,11 @@ class IndexCache:
         else None.
         """
         cached = self.cached.get(scope.id)
-        return cached if cached is not None and cached.steady else None
+        return cached if cached and cached.steady else None
 
     async def current(self, scope: Scope, reads: SqlIndexReads) -> CachedScope:
         """Return the scope's index as the store holds it now."""
-        if (cached := self.cached.get(scope.id)) is None:
+        if not (cached := self.cached.get(scope.id)):
             self.cached[scope.id] = cached = CachedScope(scope)
         since = cached.stamp
         changes = await reads.changes(scope, since) if since is not UNSEEN else None

@@ -151,12 +151,7 @@ class Transaction:
 
     def touching(self, step: int) -> dict[str, Any]:
         """Return the values of `touch_scope`, whose one row is the scope's version and salt."""
-        return {
-            "scope_id": self.scope.id,
-            **asdict(self.scope),
-            "step": step,
-            "salt": self.codec.sealed_salt(),
-        }
+        return {**asdict(self.scope), "step": step, "salt": self.codec.sealed_salt()}
 
     async def several(self, queries: Iterable[Query]) -> Sequence[Sequence[Row]]:
         """Return the rows of several named queries, in as few round trips as possible."""
