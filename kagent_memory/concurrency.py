@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, nullcontext
+from contextvars import ContextVar, copy_context
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -15,6 +16,11 @@ Item = TypeVar("Item")
 SHORT = 1_000  # characters; to parse and mask them takes about a millisecond
 LONG = 65_536
 PORTION = 128  # items
+_at_once = nullcontext()
+turn = ContextVar[AbstractAsyncContextManager[object]]("turn", default=_at_once)
+"""Held while a piece of work runs in a thread. A server sets one per caller, so that the work of a
+caller waits in a queue of its own, and others wait for one piece of it at most.
+"""
 _few_threads = ThreadPoolExecutor(2, thread_name_prefix="kagent-memory-work")
 _long_thread = ThreadPoolExecutor(1, thread_name_prefix="kagent-memory-long-work")
 
@@ -38,7 +44,7 @@ async def run_in_thread(size: int, work: Callable[P, T], *args: P.args, **kwargs
     """
     if size <= SHORT:
         return work(*args, **kwargs)
-    context = contextvars.copy_context()
+    context = copy_context()
 
     def run() -> T:
         try:
@@ -47,8 +53,10 @@ async def run_in_thread(size: int, work: Callable[P, T], *args: P.args, **kwargs
         except StopIteration as error:
             raise RuntimeError("The work raised StopIteration.") from error
 
-    threads = _long_thread if size > LONG else _few_threads
-    return await asyncio.get_running_loop().run_in_executor(threads, run)
+    async with turn.get():
+        return await asyncio.get_running_loop().run_in_executor(
+            _long_thread if size > LONG else _few_threads, run
+        )
 
 
 async def each_aside(
@@ -85,6 +93,6 @@ async def uninterrupted(work: Awaitable[T]) -> T:
             await asyncio.wait([task])
         except asyncio.CancelledError as error:
             cancelled = error
-    if cancelled is not None:
+    if cancelled:
         raise cancelled
     return task.result()

@@ -93,8 +93,10 @@ class UnusableAnswer(ModelError):
 
 def error_class(family: str) -> type[KagentMemoryError]:
     """Return the class with this family name; StoreError for an unknown name."""
-    kinds = KagentMemoryError.__subclasses__()
-    return next((kind for kind in kinds if kind.family.name == family), StoreError)
+    return next(
+        (kind for kind in KagentMemoryError.__subclasses__() if kind.family.name == family),
+        StoreError,
+    )
 
 
 def needs_extra(feature: str, extra: str, error: ImportError | None = None) -> ConfigurationError:

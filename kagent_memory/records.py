@@ -112,7 +112,7 @@ def scaled(rows: npt.NDArray[np.float64]) -> Vector:
     _, exponents = np.frexp(greatest)
     is_beyond = (np.abs(exponents) > EASY_EXPONENT) & (greatest != 2.0**EASY_EXPONENT)
     shift = np.where(is_beyond, -exponents, 0)
-    return (np.ldexp(rows, shift) if shift.any() else rows).astype(np.float32)
+    return np.ldexp(rows, shift).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class Scopes:
                 checked_name(getattr(self, name), f"The {name} of the scopes")
 
 
-_tenant: ContextVar[str | None] = ContextVar("kagent_memory_tenant", default=None)
+_tenant = ContextVar[str | None]("kagent_memory_tenant", default=None)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import time
 import weakref
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -87,12 +88,17 @@ def _notify(name: str, value: float, attributes: Attributes) -> None:
         listener.measured(name, value, attributes)
 
 
+@dataclass(eq=False)
 class Operation:
-    """A running operation, to which the caller reports its outcome."""
+    """A running operation, to which the caller reports its outcome.
 
-    def __init__(self, name: OperationName, span: Span) -> None:
-        self._span = span
-        self.measured: Attributes = {"gen_ai.operation.name": name}
+    Attributes:
+        span: its span.
+        measured: the attributes of its span and of its duration.
+    """
+
+    span: Span
+    measured: Attributes
 
     def searched(self, mode: str, *, gated: bool) -> None:
         """Record the mode of a search, or that the gate skipped it: then it is neither a hit nor
@@ -106,13 +112,14 @@ class Operation:
         """Record the memories read or written as (id, content, score); content only if opted in."""
         rows = list(hits)
         self.measured["kagent_memory.empty"] = not rows
-        self._span.set_attribute("gen_ai.memory.record.count", len(rows))
-        if captures_content(self._span):
-            records = [
-                {"id": id, "content": content, "score": score} for id, content, score in rows
-            ]
-            self._span.set_attribute(
-                "gen_ai.memory.records", json.dumps(records, ensure_ascii=False)
+        self.span.set_attribute("gen_ai.memory.record.count", len(rows))
+        if captures_content(self.span):
+            self.span.set_attribute(
+                "gen_ai.memory.records",
+                json.dumps(
+                    [{"id": id, "content": content, "score": score} for id, content, score in rows],
+                    ensure_ascii=False,
+                ),
             )
 
 
@@ -135,9 +142,11 @@ def operation(
         query: the masked text of a search; recorded only if opted in.
     """
     attributes: Attributes = {"gen_ai.operation.name": name, **_store_attributes(store)}
-    apps = {scope.app for scope in scopes}
-    if len(apps) == 1 and (app := apps.pop()):
-        attributes["gen_ai.memory.store.id"] = app
+    match [*{scope.app for scope in scopes}]:
+        case [app] if app:
+            attributes["gen_ai.memory.store.id"] = app
+        case _:
+            pass
     started = time.perf_counter()
     with tracer.start_as_current_span(
         name,
@@ -148,7 +157,7 @@ def operation(
     ) as span:
         if query is not None and captures_content(span):
             span.set_attribute("gen_ai.memory.query.text", query)
-        running = Operation(name, span)
+        running = Operation(span, {"gen_ai.operation.name": name})
         try:
             yield running
         except BaseException as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -110,6 +111,10 @@ async def serve(call: Call) -> None:
             async with grpc as grpc_port:
                 also = f", gRPC on {host}:{grpc_port}" if grpc_port else ""
                 at = f"http://{host}:{port.getsockname()[1]}"
+                # all that was imported: half a million objects, which each full collection would
+                # look through while every request waits
+                gc.collect()
+                gc.freeze()
                 with call.until_stopped(f"Memories of {memories.location} on {at}{also}"):
                     await serve_on(app, port)
 

@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
+from ..concurrency import turn
 from ..errors import ConfigurationError, InvalidInput, NotFound
 from ..memories import Memories
 from ..records import Scope, Scopes
@@ -257,8 +258,11 @@ class Admission:
 
     @asynccontextmanager
     async def turn(self, caller: Hashable, *, is_long: bool = False) -> AsyncGenerator[None]:
-        """Wait for the turn of a request; the long requests of one caller run one by one."""
+        """Wait for the turn of a request; the long requests of one caller run one by one, and so
+        does the work in threads of all its requests.
+        """
         slots = 1 if is_long else max(1, MAX_RUNNING // SHARES)
         own = self._own_slots.setdefault((caller, is_long), asyncio.Semaphore(slots))
+        turn.set(self._own_slots.setdefault((caller, "in threads"), asyncio.Semaphore(1)))
         async with own, self._slots:
             yield

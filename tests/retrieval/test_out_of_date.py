@@ -48,7 +48,6 @@ async def test_nothing_found_is_told_of_a_scope_as_it_is_now(pair):
     [tea] = await reader.add(ADA, ["green tea"])
     await steady(reader)
     await writer.forget(ADA, [tea])
-    assert await texts(reader, "tea") == []
     for _ in range(3):
         assert await texts(reader, "tea") == []
     await writer.add(ADA, ["white tea"])
@@ -72,7 +71,7 @@ async def test_what_is_written_during_a_recall_is_in_its_answer(pair, monkeypatc
     assert set(await texts(reader, "tea")) == {"green tea", "tea from oslo"}
 
 
-async def test_the_model_that_rewrites_is_asked_once(store_uri):
+async def test_the_model_that_rewrites_is_asked_once(pair, store_uri):
     """However often a recall has to search."""
 
     class Rewriting:
@@ -84,13 +83,10 @@ async def test_the_model_that_rewrites_is_asked_once(store_uri):
             return schema.model_validate(dict.fromkeys(schema.model_fields, "tea from oslo"))
 
     llm = Rewriting()
-    async with (
-        await opened(store_uri, embedding=HashEmbedder(), llm=llm, rewrite=True) as reader,
-        await opened(store_uri, embedding=HashEmbedder()) as writer,
-    ):
+    async with await opened(store_uri, embedding=HashEmbedder(), llm=llm, rewrite=True) as reader:
         await reader.add(ADA, ["green tea"])
         await steady(reader)
-        await writer.add(ADA, ["tea from oslo"])
+        await pair[1].add(ADA, ["tea from oslo"])
         calls = llm.calls
         assert set(await texts(reader, "tea")) == {"green tea", "tea from oslo"}
     assert llm.calls == calls + 1
@@ -100,7 +96,6 @@ async def test_a_vector_that_another_process_set_counts_at_once(pair):
     """A vector alone is a write, too."""
     reader, writer = pair
     [first, _] = await reader.add(ADA, ["green tea", "black coffee"])
-    await steady(reader)
     await steady(reader)
     [space] = await writer.store.memories.spaces.all()
     [zebra] = await HashEmbedder().embed(["zebra"], kind="document")
@@ -115,7 +110,6 @@ async def test_dropped_vectors_are_searched_no_more(pair):
     """The answer says that the embedder was replaced."""
     reader, writer = pair
     await reader.add(ADA, ["green tea", "black coffee"])
-    await steady(reader)
     await steady(reader)
     other = await writer.store.memories.spaces.replace("another", 3, None)
     await writer.store.memories.spaces.finish_replacing(other.number)

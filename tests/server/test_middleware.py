@@ -19,6 +19,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
+from kagent_memory.concurrency import LONG, run_in_thread
 from kagent_memory.memories import Memories
 from kagent_memory.server import auth, middleware
 from kagent_memory.server.auth import Access
@@ -121,17 +122,6 @@ def connected(address: str) -> socket.socket:
     return socket.create_connection((parts.hostname or "", parts.port or 0), timeout=PATIENCE)
 
 
-def is_well(address: str, headers: dict[str, str] | None = None) -> bool:
-    answer = httpx.post(
-        f"{address}{ADD}",
-        json={"items": ["small"]},
-        headers=headers,
-        trust_env=False,
-        timeout=PATIENCE,
-    )
-    return answer.status_code == 200
-
-
 DEEP = b"[" * 200_000 + b"]" * 200_000
 SEARCH, SESSIONS = f"/api/v1/memories/search{S}", f"/api/v1/sessions{S}"
 HOSTILE: dict[str, tuple[str, Callable[[], Any], int]] = {
@@ -179,9 +169,13 @@ class Held:
         self.begun = threading.Semaphore(0)
         self.go = threading.Event()
 
-    async def answer(self, request: Request) -> Response:
+    def hold(self) -> None:
         self.begun.release()
-        await asyncio.to_thread(self.go.wait, PATIENCE)
+        self.go.wait(PATIENCE)
+
+    async def answer(self, request: Request) -> Response:
+        works = request.url.path == "/work"
+        await (run_in_thread(LONG, self.hold) if works else asyncio.to_thread(self.hold))
         return Response("done")
 
     async def begins(self, *, within: float = PATIENCE) -> bool:
@@ -201,19 +195,20 @@ async def many(gate: Held, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[htt
     """
     monkeypatch.setattr(auth, "MAX_RUNNING", 32)
     monkeypatch.setattr(auth, "MAX_OPEN", 8)
-    server = served(in_memory, Access(trusted_proxy=True), routes={"/held": gate.answer})
-    base = await asyncio.to_thread(server.__enter__)
+    routes = dict.fromkeys(("/held", "/work"), gate.answer)
     limits = httpx.Limits(max_connections=None)
-    async with httpx.AsyncClient(
-        base_url=base, trust_env=False, timeout=PATIENCE, limits=limits
-    ) as client:
-        yield client
-        gate.go.set()
-    await asyncio.to_thread(server.__exit__, None, None, None)
+    with served(in_memory, Access(trusted_proxy=True), routes=routes) as base:
+        async with httpx.AsyncClient(
+            base_url=base, trust_env=False, timeout=PATIENCE, limits=limits
+        ) as client:
+            yield client
+            gate.go.set()
 
 
-def asked(client: httpx.AsyncClient, user: str, content: bytes = b"") -> asyncio.Task[Any]:
-    return asyncio.ensure_future(client.post("/held", content=content, headers={"x-user-id": user}))
+def asked(
+    client: httpx.AsyncClient, user: str, content: bytes = b"", path: str = "/held"
+) -> asyncio.Task[Any]:
+    return asyncio.ensure_future(client.post(path, content=content, headers={"x-user-id": user}))
 
 
 async def test_requests_of_one_caller_are_bounded(gate: Held, many: httpx.AsyncClient):
@@ -225,19 +220,22 @@ async def test_requests_of_one_caller_are_bounded(gate: Held, many: httpx.AsyncC
     for _ in range(4):
         assert await gate.begins()
     assert not await gate.begins(within=0.3)
-    modest = await many.get("/api/v1/info", headers={"x-user-id": "modest"})
-    assert modest.status_code == 200
     gate.go.set()
     answers = await asyncio.gather(*greedy)
     assert sorted(answer.status_code for answer in answers) == [200] * 8 + [429]
 
 
-async def test_long_searches_of_one_caller_take_turns(gate: Held, many: httpx.AsyncClient):
-    """One long request per caller runs at a time; short ones and other callers' go on."""
-    greedy = [asked(many, "greedy", b"a word " * 1_000) for _ in range(4)]
+@pytest.mark.parametrize(("path", "words"), [("/held", 1_000), ("/work", 1)])
+async def test_long_work_of_one_caller_takes_turns(
+    gate: Held, many: httpx.AsyncClient, path: str, words: int
+):
+    """One long request per caller runs at a time, and one piece of work in a thread; short requests
+    and other callers' go on.
+    """
+    greedy = [asked(many, "greedy", b"a word " * words, path) for _ in range(3)]
     assert await gate.begins()
     assert not await gate.begins(within=0.3)
-    others = [asked(many, "greedy"), asked(many, "modest")]
+    others = [asked(many, "greedy"), asked(many, "modest", path=path)]
     for _ in others:
         assert await gate.begins()
     gate.go.set()
@@ -263,7 +261,14 @@ def test_half_sent_bodies_leave_room_for_others():
         for _ in range(100):
             connection = stack.enter_context(closing(connected(address)))
             connection.sendall(f"{POST}X-User-Id: eve\r\nContent-Length: 4000\r\n\r\n[".encode())
-        assert is_well(address, {"x-user-id": "ada"})
+        answer = httpx.post(
+            f"{address}{ADD}",
+            json={"items": ["small"]},
+            headers={"x-user-id": "ada"},
+            trust_env=False,
+            timeout=PATIENCE,
+        )
+    assert answer.status_code == 200
 
 
 # -- time

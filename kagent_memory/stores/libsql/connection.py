@@ -192,10 +192,13 @@ class FileConnection(Connection):
                 f"This Python has SQLite {sqlite3.sqlite_version}, and a memory file needs 3.35 or "
                 "newer: take a newer Python or system."
             )
-        # absolute, so that the driver takes no "file:" URI
-        place = path if path == MEMORY else str(Path(path).absolute())
         with _driver_errors():
-            self._driver = sqlite3.connect(place, timeout=0, isolation_level=None)
+            self._driver = sqlite3.connect(
+                # absolute, so that the driver takes no "file:" URI
+                path if path == MEMORY else str(Path(path).absolute()),
+                timeout=0,
+                isolation_level=None,
+            )
         if sqlite3.sqlite_version_info < (3, 41):
             self._driver.create_function("unhex", 1, bytes.fromhex, deterministic=True)
 
@@ -351,6 +354,9 @@ def is_migrated(connection: Connection) -> bool:
 
 
 def _missing_steps(connection: Connection) -> Sequence[Migration]:
-    has_ledger = is_migrated(connection)
-    ledger = connection.rows("SELECT number, name FROM schema_migration") if has_ledger else None
-    return upgrade(DIALECT, ledger)
+    return upgrade(
+        DIALECT,
+        connection.rows("SELECT number, name FROM schema_migration")
+        if is_migrated(connection)
+        else None,
+    )

@@ -22,6 +22,7 @@ from tenacity import (
 )
 from typing_extensions import Unpack, override
 
+from ...concurrency import turn
 from ...errors import KagentMemoryError, StoreError
 from ...records import Scope
 from ..encryption import KeyRing
@@ -59,8 +60,8 @@ class LibSQLStore(Adapter):
         """Open the file or create it. Of the options only `cache_mb` and the keys count: a file has
         one schema and one connection, and waits five seconds for another process's lock.
         """
-        ring = KeyRing.parse(options.get("encryption_keys"))
-        return store_in(await LibSQLDatabase.open(uri, ring), options)
+        database = LibSQLDatabase.open(uri, KeyRing.parse(options.get("encryption_keys")))
+        return store_in(await database, options)
 
     @classmethod
     @override
@@ -104,11 +105,12 @@ class LibSQLDatabase(Database):
 
     @override
     async def run(self, script: Script[T], scope: Scope | None, *, write: bool) -> T:
-        action = partial(self._transact, script, write=write)
         # writers in order of arrival; only one of us need wait for other processes
         async with self._writing if write else nullcontext():
             try:
-                result = await self._patiently(PATIENCE_SECONDS, action)
+                result = await self._patiently(
+                    PATIENCE_SECONDS, partial(self._transact, script, write=write)
+                )
             except asyncio.CancelledError:  # a write that goes on may erase
                 self._owes_erasure |= write and self._path is not None
                 raise
@@ -171,11 +173,12 @@ class LibSQLDatabase(Database):
         return await retrying(self._on_thread, action)
 
     async def _on_thread(self, action: Callable[[], T]) -> T:
-        try:
-            running = asyncio.get_running_loop().run_in_executor(self._thread, action)
-        except RuntimeError as error:
-            raise StoreError("The store is closed; open it again.") from error
-        return await running
+        async with turn.get():
+            try:
+                running = asyncio.get_running_loop().run_in_executor(self._thread, action)
+            except RuntimeError as error:
+                raise StoreError("The store is closed; open it again.") from error
+            return await running
 
     def _transact(self, script: Script[T], *, write: bool) -> T:
         """Drive a script to its end on the thread, without an event loop.
@@ -215,11 +218,11 @@ class LibSQLDatabase(Database):
 
 def _identity(path: str | None) -> tuple[int, int] | None:
     """Return the device and inode of a file, or None without a file."""
-    try:
-        status = Path(path).stat() if path else None
-    except OSError:
-        return None
-    return status and (status.st_dev, status.st_ino)
+    with suppress(OSError):
+        if path:
+            status = Path(path).stat()
+            return status.st_dev, status.st_ino
+    return None
 
 
 def _exists(place: str | Server) -> bool:
