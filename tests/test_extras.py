@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from memories.opening import ADA, contents
 
 from kagent_memory import KagentMemoryService, LlmSummary
 from kagent_memory.cli import main
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.memories import Memories
-from kagent_memory.records import Scope
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def needs(extra: str) -> Any:
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres", "kagent+postgresql"])
 @pytest.mark.parametrize("missing", ["psycopg", "pgvector"])
-async def test_postgresql_names_its_extra(without: Any, scheme: str, missing: str) -> None:
+async def test_postgresql_names_its_extra(without: Any, scheme: str, missing: str):
     """Opening PostgreSQL without its driver names the extra to install."""
     without(missing, ours="kagent_memory.stores.postgres")
     with needs("postgres"):
@@ -65,7 +65,7 @@ async def test_an_option_names_its_extra_before_a_file_is_made(
     package: str,
     extra: str,
     options: dict[str, Any],
-) -> None:
+):
     """An option that needs a missing package names the extra that brings it, and makes nothing."""
     without(package, ours="kagent_memory.stores.postgres")
     arguments: dict[str, Any] = {"uri": "libsql:///{folder}/memory.db", "llm": False, **options}
@@ -74,14 +74,14 @@ async def test_an_option_names_its_extra_before_a_file_is_made(
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_gemini_needs_no_extra_as_a_language_model(without: Any) -> None:
+async def test_gemini_needs_no_extra_as_a_language_model(without: Any):
     """A name of a language model that ADK itself knows is called through ADK, without LiteLLM."""
     without("litellm")
     async with KagentMemoryService("libsql:///:memory:", llm="gemini-2.5-flash") as service:
         assert not await service.memories.jobs()
 
 
-async def test_a_file_and_words_need_no_extra(without: Any, tmp_path: Path) -> None:
+async def test_a_file_and_words_need_no_extra(without: Any, file_uri: str):
     """A local file with text search works without any extra."""
     without(
         "litellm",
@@ -94,12 +94,9 @@ async def test_a_file_and_words_need_no_extra(without: Any, tmp_path: Path) -> N
         "mcp",
         "phonenumbers",
     )
-    scope = Scope("", "ada", "notes")
-    async with await Memories.open(f"libsql:///{tmp_path}/memory.db") as memories:
-        await memories.add(scope, ["Ada drinks green tea."])
-        assert [hit.memory.content for hit in await memories.recall(scope, "tea")] == [
-            "Ada drinks green tea."
-        ]
+    async with await Memories.open(file_uri) as memories:
+        await memories.add(ADA, ["Ada drinks green tea."])
+        assert contents(await memories.recall(ADA, "tea")) == ["Ada drinks green tea."]
 
 
 @pytest.mark.parametrize(
@@ -116,7 +113,7 @@ def test_a_server_names_the_extra_of_a_door(
     extra: str,
     module: str,
     words: list[str],
-) -> None:
+):
     """A server without what a door needs names the extra that brings it."""
     monkeypatch.setitem(sys.modules, f"kagent_memory.server.{module}", None)
     assert main([*words, "--uri", "libsql:///:memory:"]) == 5

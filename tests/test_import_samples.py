@@ -22,8 +22,8 @@ import pytest
 from google.adk import memory as adk_memory
 from google.adk.events.event import Event
 from google.genai import types
+from memories.opening import opened
 
-from kagent_memory import Memories
 from kagent_memory.memories.transfer import Imported
 
 SAMPLES = Path(__file__).parent.parent / "samples"
@@ -64,8 +64,7 @@ async def check(golden: str, folder: Path, sample: str, *arguments: object) -> N
     converted = folder / "converted.jsonl"
     converted.write_text(out, encoding="utf-8")
     count = len(lines) - 1
-    memories = await Memories.open("libsql:///:memory:", llm=False, worker=False, clock=lambda: NOW)
-    async with memories:
+    async with await opened() as memories:
         assert await memories.import_(converted) == Imported(added=count)
         assert await memories.import_(converted) == Imported(present=count)
 

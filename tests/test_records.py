@@ -9,7 +9,7 @@ from kagent_memory.records import new_id
 NOW = datetime(2026, 3, 4, tzinfo=UTC)
 
 
-def test_ids_of_one_time_rise_whatever_else_asks_for_ids() -> None:
+def test_ids_of_one_time_rise_whatever_else_asks_for_ids():
     """Memories stored together keep their order, though others ask for ids of another time
     meanwhile.
     """

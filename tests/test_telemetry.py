@@ -71,7 +71,7 @@ def named(spans: InMemorySpanExporter, name: str) -> Any:
 
 async def test_operations_are_spans_without_users_or_texts(
     service: KagentMemoryService, spans: InMemorySpanExporter
-) -> None:
+):
     """A span tells what was done and how, and holds no user and no text."""
     await service.memories.add(SCOPE, ["Ada prefers dark mode"])
     await service.memories.recall(SCOPE, "dark mode")
@@ -89,7 +89,7 @@ async def test_operations_are_spans_without_users_or_texts(
 
 async def test_texts_are_recorded_when_opted_in(
     service: KagentMemoryService, spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """Texts are recorded where the conventions' variable asks for it."""
     monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
     await service.memories.add(SCOPE, ["Ada prefers dark mode"])
@@ -110,7 +110,7 @@ async def test_latency_mode_and_empty_answers_are_measured(
     query: str,
     attribute: str,
     untold: str,
-) -> None:
+):
     """A search that the gate held back counts as gated, and not as empty."""
     await service.memories.recall(SCOPE, query, gate=True)
     searched = points(metrics)["duration"]
@@ -124,7 +124,7 @@ async def test_latency_mode_and_empty_answers_are_measured(
 
 async def test_the_oldest_jobs_age_shows_an_outage(
     metrics: InMemoryMetricReader, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """The age of the oldest open job grows through an outage and falls to 0 after it."""
     monkeypatch.setattr(worker, "MEASURE_SECONDS", 0.0)
     clock, llm = FrozenClock(), Replying(ConnectionRefusedError("down"))
@@ -147,7 +147,7 @@ async def test_the_oldest_jobs_age_shows_an_outage(
 
 async def test_an_unmeasured_queue_is_worked_on(
     metrics: InMemoryMetricReader, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+):
     """A queue that cannot be measured is worked on all the same."""
 
     async def away(**_: Any) -> Any:
@@ -166,7 +166,7 @@ async def test_an_unmeasured_queue_is_worked_on(
 
 async def test_a_search_nests_under_the_tool_that_made_it(
     service: KagentMemoryService, spans: InMemorySpanExporter
-) -> None:
+):
     """The span of a search lies under that of the tool that made it."""
     tool = LoadMemoryTool()
     tracer = telemetry.tracer
@@ -184,7 +184,7 @@ async def test_a_search_nests_under_the_tool_that_made_it(
     assert named(spans, "search_memory").parent.span_id == parent.context.span_id
 
 
-def test_a_failure_names_its_kind_and_keeps_its_message_out(spans: InMemorySpanExporter) -> None:
+def test_a_failure_names_its_kind_and_keeps_its_message_out(spans: InMemorySpanExporter):
     """The span of a failure names its kind, and quotes nothing."""
     with (
         pytest.raises(StoreError),

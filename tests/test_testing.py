@@ -29,7 +29,7 @@ class Tea(BaseModel):
     name: str
 
 
-async def test_a_script_answers_by_the_prompt_or_in_order() -> None:
+async def test_a_script_answers_by_the_prompt_or_in_order():
     """A script answers by the prompt or in order and remembers what it was asked."""
     by_prompt: Llm = ScriptedLlm(lambda prompt: {"name": prompt.upper()})
     assert (await by_prompt.complete("sencha", schema=Tea)).name == "SENCHA"

@@ -8,15 +8,14 @@ import selectors
 import signal
 import sys
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
+from memories.opening import ADA, contents, opened
 
-from kagent_memory import KagentMemoryService, Scope
+from kagent_memory import KagentMemoryService
 from kagent_memory.cli import main
 from kagent_memory.errors import ConfigurationError
-from kagent_memory.memories import Memories
 
 
 class Proactor(asyncio.SelectorEventLoop):
@@ -38,47 +37,41 @@ def windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("windows")
-async def test_the_service_works_on_a_selector_loop_of_its_own(postgres_uri: str) -> None:
+async def test_the_service_works_on_a_selector_loop_of_its_own(postgres_uri: str):
     """psycopg answers, which it does on no proactor loop."""
-    scope = Scope("", "ada", "app")
     async with KagentMemoryService(postgres_uri, llm=False) as service:
-        await service.memories.add(scope, ["Ada likes oolong"])
-        assert [hit.memory.content for hit in await service.memories.recall(scope, "oolong")] == [
-            "Ada likes oolong"
-        ]
+        await service.memories.add(ADA, ["Ada likes oolong"])
+        assert contents(await service.memories.recall(ADA, "oolong")) == ["Ada likes oolong"]
 
 
 @pytest.mark.usefixtures("windows")
-def test_a_worker_stops_without_signal_handlers(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_worker_stops_without_signal_handlers(file_uri: str, capsys: pytest.CaptureFixture[str]):
     """Ctrl-C stops a worker in order without signal handlers of the loop."""
-    uri = f"libsql:///{tmp_path}/memory.db"
-    asyncio.run(_made(uri))
+    asyncio.run(_made(file_uri))
     timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     try:
-        assert main(["worker", "--uri", uri]) == 0
+        assert main(["worker", "--uri", file_uri]) == 0
     finally:
         timer.cancel()
     assert "Stopping." in capsys.readouterr().err
 
 
 async def _made(uri: str) -> None:
-    async with await Memories.open(uri, llm=False, worker=False):
+    async with await opened(uri):
         pass
 
 
 def test_a_proactor_loop_of_the_caller_s_is_told_in_words(
     monkeypatch: pytest.MonkeyPatch, postgres_uri: str
-) -> None:
+):
     """Opening PostgreSQL on a proactor loop asks for a selector loop."""
     monkeypatch.setattr(sys, "platform", "win32")
     monkeypatch.setattr(asyncio, "ProactorEventLoop", Proactor, raising=False)
 
-    async def opened() -> None:
+    async def refused() -> None:
         with pytest.raises(ConfigurationError, match="SelectorEventLoop"):
-            await Memories.open(postgres_uri, llm=False)
+            await opened(postgres_uri)
 
     with asyncio.Runner(loop_factory=lambda: Proactor(selectors.DefaultSelector())) as runner:
-        runner.run(opened())
+        runner.run(refused())

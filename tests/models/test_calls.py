@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tenacity import wait_exponential_jitter
 
-from kagent_memory.errors import ModelError, ModelUnavailable
+from kagent_memory.errors import ModelUnavailable
 from kagent_memory.models.calls import CheckedModel
 from kagent_memory.models.failures import MAX_REASON_CHARS, failure, transient
 from kagent_memory.settings import MemorySettings
@@ -52,14 +52,6 @@ async def test_pauses_double_and_are_bounded(monkeypatch: pytest.MonkeyPatch):
     assert isinstance(caught.value.__cause__, Refused)
     for pause, least in zip(pauses, (0.25, 0.5, 1, 2, 4, 8, 8, 8), strict=True):
         assert least <= pause <= min(least + 0.25, 8)
-
-
-async def test_our_own_errors_are_never_tried_again():
-    """The package's own errors are final."""
-    model = Model(ModelError("final"))
-    with pytest.raises(ModelError, match="final"):
-        await model.call()
-    assert model.calls == 1
 
 
 @pytest.mark.parametrize("status", [400, 413, 422, 500, None])

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 from memories import opening
-from memories.opening import ADA, kept_ids, later, listed
+from memories.opening import ADA, kept_ids, later
 
 from kagent_memory import Fact, Memories
-from kagent_memory.errors import Conflict
 
 CITIES = ("Oslo", "Lima", "Paris", "Rome", "Kyoto")
 SUMMARY = "The deployment went out, from Oslo to Kyoto."
@@ -63,14 +62,3 @@ async def test_what_was_replaced_stays_history_when_the_other_goes():
             pruned = await memories.prune(dry_run=dry_run)
             assert [item.memory_id for item in pruned.gone] == [new]
         assert await kept_ids(memories) == [old]
-
-
-async def test_an_undo_of_a_merge_whose_part_has_expired_is_refused():
-    """A merge cannot be undone after one of its originals has expired."""
-    async with await opened(policy="kagent", ttl_days=200) as memories:
-        ids = await memories.add(ADA, [*episodes(ttl_days=100)[:1], *episodes()[1:]])
-        merged = await summed_up(memories, ids)
-        later(memories, days=20)
-        with pytest.raises(Conflict, match="has expired"):
-            await memories.undo(ADA, merged)
-        assert await listed(memories) == {SUMMARY}

@@ -236,22 +236,6 @@ async def test_a_summary_is_as_trusted_as_its_least_source(summary):
         assert (await only(memories)).origin == "tool"
 
 
-async def test_a_session_that_ends_leaves_a_summary_with_its_sources():
-    """The summary of a session has all events of the session as its sources."""
-
-    def answer(prompt: str) -> Any:
-        facts = re.findall(r"user: (.+)$", prompt, re.MULTILINE)
-        summary = "Parcels came" if "session is over" in prompt else ""
-        return {"facts": facts, "decisions": [], "summary": summary}
-
-    async with await opened(llm=ScriptedLlm(answer), summary=None) as memories:
-        await heard(memories, "s1", "It is early!")
-        await heard(memories, "s1", "It is late!", ended=True)
-        summary = await only(memories)
-        assert (summary.content, len(summary.event_ids)) == ("Parcels came", 2)
-        assert await listed(memories, **OWN) == {"It is early!", "It is late!"}
-
-
 async def test_what_changes_what_is_known_is_long_term():
     """A new value of a known slot is long-term; a slot of the session alone is short-term."""
     home = {"subject": "Ada", "attribute": "home"}
