@@ -232,8 +232,11 @@ class SqlMemoryStore(Part, MemoryStore):
     async def changed_since(
         self, session: Transaction, scope: Scope, at: datetime
     ) -> Mapping[str, bool]:
-        rows = await session.rows("changed_since", at=at)
-        return {row["id"]: row["existed"] for row in rows}
+        [row] = await session.rows("changed_since", at=at)
+        return {
+            **dict.fromkeys(row["existing"].split(), True),
+            **dict.fromkeys(row["absent"].split(), False),
+        }
 
     @override
     async def vectors(

@@ -236,24 +236,30 @@ WHERE m.scope_id = %(scope_id)s
     AND {passes_filter}
 
 -- name: changed_since
--- The memories that may have been different at a time, or were not there yet.
+-- The memories that may have been different at a time, or were not there yet. Their ids are joined
+-- by spaces, since a scope has thousands.
 SELECT
-    m.id,
-    m.revision > 1 OR coalesce(m.valid_from, m.said_at, m.created_at) <= %(at)s AS existed
-FROM memory AS m
-WHERE m.scope_id = %(scope_id)s
-    AND (
-        coalesce(m.valid_from, m.said_at, m.created_at) > %(at)s
-        OR m.valid_to > %(at)s
-        OR m.state = 'short_term'
-        OR (
-            m.revision > 1
-            AND EXISTS (
-                SELECT 1 FROM memory_revision AS r
-                WHERE r.scope_id = %(scope_id)s AND r.memory_id = m.id AND r.at > %(at)s
+    coalesce(string_agg(id::text, ' ') FILTER (WHERE existed), '') AS existing,
+    coalesce(string_agg(id::text, ' ') FILTER (WHERE NOT existed), '') AS absent
+FROM (
+    SELECT
+        m.id,
+        m.revision > 1 OR coalesce(m.valid_from, m.said_at, m.created_at) <= %(at)s AS existed
+    FROM memory AS m
+    WHERE m.scope_id = %(scope_id)s
+        AND (
+            coalesce(m.valid_from, m.said_at, m.created_at) > %(at)s
+            OR m.valid_to > %(at)s
+            OR m.state = 'short_term'
+            OR (
+                m.revision > 1
+                AND EXISTS (
+                    SELECT 1 FROM memory_revision AS r
+                    WHERE r.scope_id = %(scope_id)s AND r.memory_id = m.id AND r.at > %(at)s
+                )
             )
         )
-    )
+) AS changed
 
 -- name: taken_events
 SELECT event_id FROM taken_event
