@@ -143,7 +143,7 @@ class Plan:
     changes: list[Change] = field(default_factory=list[Change])
 
     def __post_init__(self) -> None:
-        self._added: set[str] = set()
+        self._added = set[str]()
         self._holders: dict[bytes | str, str] = {}
         self._decision: tuple[tuple[str, ...], str, str | None] = (), "", None
 

@@ -63,10 +63,10 @@ class Providers:
     resolve: Callable[[str], Llm | None] | None = None
 
     def __post_init__(self) -> None:
-        self._resolved: dict[str, Llm] = {}
+        self._resolved = dict[str, Llm]()
         self._brought = LRUCache[tuple[bytes, str], Llm](MAX_BROUGHT)
         plain = [LlmSummary(), PassthroughSummary(), *filter(None, [self.summary])]
-        self._providers: dict[str, SummaryProvider] = {
+        self._providers = {
             provider_name(provider): provider
             for inner in plain
             for provider in (CompactionAwareSummary(inner), inner)

@@ -38,12 +38,12 @@ def source_changes(
         settings: TTLs and quarantine.
         now: the time of the addition (aware UTC).
     """
-    by_event: dict[str, list[Memory]] = defaultdict(list)
+    by_event = defaultdict[str, list[Memory]](list)
     for fact in facts:
         for event_id in fact.event_ids if fact.source_ids else ():
             by_event[event_id].append(fact)
     changes: list[Change] = []
-    parts: Counter[str] = Counter()
+    parts = Counter[str]()
     for turn in turns:
         if turn.origin in settings.quarantine:
             continue

@@ -229,18 +229,19 @@ class CompactionAwareSummary:
                 for message in uncovered
                 if not message.at or not first <= message.at <= last
             ]
-            fact = Fact(
-                text=summary.text.strip(),
-                type="episodic",
-                importance=COMPACTION_IMPORTANCE,
-                origin="tool" if any(message.role == "tool" for message in covered) else "agent",
-                event_ids=event_ids(covered),
-                subject=transcript.session_id or "session",
-                attribute=f"compaction:{start!r}",
-                metadata={"compaction": [start, end]},
-                happened_at=last,
+            facts.append(
+                Fact(
+                    text=summary.text.strip(),
+                    type="episodic",
+                    importance=COMPACTION_IMPORTANCE,
+                    origin="tool" if any(turn.role == "tool" for turn in covered) else "agent",
+                    event_ids=event_ids(covered),
+                    subject=transcript.session_id or "session",
+                    attribute=f"compaction:{start!r}",
+                    metadata={"compaction": [start, end]},
+                    happened_at=last,
+                )
             )
-            facts.append(fact)
         lapse = any(memory.state == "short_term" for memory in transcript.earlier)
         remainder = transcript.of(uncovered)
         if remainder.said or (transcript.ended and lapse):

@@ -43,7 +43,7 @@ def prepared(
     Raises:
         InvalidInput: an id, time, role or field does not fit.
     """
-    repeats: Counter[str] = Counter()
+    repeats = Counter[str]()
 
     def checked(message: Message) -> Message:
         message = fitting(_MESSAGE.validate_python, message, "A message's")

@@ -41,8 +41,6 @@ MAX_ERROR_CHARS = 500
 MAX_UNRESOLVABLE = 1_000
 UNRESOLVABLE_SECONDS = 30.0  # until jobs of a missing name are claimed again
 
-Run = Callable[[Job, Meter], Awaitable[None]]
-
 
 @dataclass(eq=False)
 class Worker:
@@ -60,7 +58,7 @@ class Worker:
     """
 
     store: JobQueue
-    run: Run
+    run: Callable[[Job, Meter], Awaitable[None]]
     clock: Callable[[], datetime]
     at_once: int = 4
     redact: Callable[[str], str] = mask_secrets
@@ -70,7 +68,7 @@ class Worker:
     def __post_init__(self) -> None:
         self.owner = new_id()
         self._wake = asyncio.Event()
-        self._running: set[asyncio.Task[None]] = set()
+        self._running = set[asyncio.Task[None]]()
         self._unresolvable = TTLCache[tuple[str, str], None](MAX_UNRESOLVABLE, UNRESOLVABLE_SECONDS)
         self._error = ""
         self._measure_at = 0.0

@@ -216,7 +216,7 @@ def _time(search: Search, table: Table) -> Numbers:
     if question.spans:
         happened = map(time_of, table.columns["happened"].tolist())
         near = np.array([closeness(question.spans, at) for at in happened])
-        times = times + near.reshape(-1, 2) @ [1.0, _NEAR_DAY]
+        times += near.reshape(-1, 2) @ [1.0, _NEAR_DAY]
     return times
 
 

@@ -148,7 +148,7 @@ class Table:
         self.turns = np.where(is_there, order[last], len(rows))
         sessions = self.columns["session"]
         alone = np.where(sessions == NO_SESSION, np.arange(len(rows)), sessions)
-        self.sessions: Rows = np.sort(alone).searchsorted(alone)
+        self.sessions = np.sort(alone).searchsorted(alone)
 
     def _exact(self, names: Sequence[frozenset[str]]) -> Mask:
         """Return the mask of text matches that hold one of these identifiers and names."""

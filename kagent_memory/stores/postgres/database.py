@@ -86,9 +86,9 @@ class Pool:
         self._closed = False
         # per connection: another one that works does not prove that this one lives
         self._answered_at = WeakKeyDictionary[AnyConnection, float]()
-        self._waiting: set[asyncio.Timeout] = set()
+        self._waiting = set[asyncio.Timeout]()
         self._failure: Exception = psycopg.OperationalError("the connection failed")
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = set[asyncio.Task[Any]]()
         self.pool: AsyncConnectionPool[Any] = lent or AsyncConnectionPool(
             connection_class=_PoolConnection,
             kwargs={"dial": self._dial},

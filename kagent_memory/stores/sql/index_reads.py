@@ -199,6 +199,6 @@ class SqlIndexReads(Part):
                 name.
         """
         if self.reads is not self.database and since is not UNSEEN:
-            row: Row = rows[0] if rows else UNSEEN._asdict()
+            row = rows[0] if rows else UNSEEN._asdict()
             if bytes(row["salt"]) != since.salt or row["version"] < since.version:
                 raise Behind

@@ -112,7 +112,7 @@ class Transaction:
         if not (ids := known(ids)):
             return {}
         memories = await self.memories("stored_memories", ids=ids)
-        histories: dict[str, list[Revision]] = defaultdict(list)
+        histories = defaultdict[str, list[Revision]](list)
         for revision in await self.revisions("revisions_of_all", ids=ids):
             histories[revision.memory_id].append(revision)
         return {memory.id: Whole(memory, tuple(histories[memory.id])) for memory in memories}
