@@ -142,8 +142,9 @@ class JobHandlers:
         # with short-term memory, a session's content is not yet visible to all
         keeps_turns = settings.keep_turns and not settings.short_term_hours
         if news and keeps_turns and getattr(provider, "keeps_turns", False):
-            conversation = transcript.of([message for message in news if message.role != "tool"])
-            turns = await PassthroughSummary().facts(conversation)
+            turns = await PassthroughSummary().facts(
+                transcript.of([message for message in news if message.role != "tool"])
+            )
         outputs = [message.text for message in utterances if message.role == "tool"]
         outputs += [memory.content for memory in transcript.earlier if memory.origin == "tool"]
         if settings.quarantine and job.session_id:  # earlier output of tools may be repeated

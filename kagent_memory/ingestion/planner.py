@@ -203,15 +203,17 @@ class Plan:
         self._retire(fact, memory, self.now, kind="merge")
         both = self._lasting(memory, fact), self._lasting(fact, memory)
         happened = (row.happened_at for row in both if row.happened_at)
-        united = replace(
-            revived(_said_until(both[0], fact), both[1], self.now),
-            content=text,
-            links=memory.links,
-            happened_at=max(happened, default=None),
-            ttl_days=memory.ttl_days,
-            expires_at=latest([row.expires_at for row in both]),
+        self.put(
+            "update",
+            replace(
+                revived(_said_until(both[0], fact), both[1], self.now),
+                content=text,
+                links=memory.links,
+                happened_at=max(happened, default=None),
+                ttl_days=memory.ttl_days,
+                expires_at=latest([row.expires_at for row in both]),
+            ),
         )
-        self.put("update", united)
 
     def _reinforce(self, memory: Memory, fact: Memory) -> None:
         """Record that a memory was said again in the same words."""
@@ -293,14 +295,16 @@ class Plan:
     ) -> None:
         """Turn a memory into history, superseded by another one."""
         began = valid_since(memory)
-        former = replace(
-            memory,
-            state="superseded",
-            superseded_by=by.id,
-            valid_from=began,
-            valid_to=max(began, until),
+        self.put(
+            kind,
+            replace(
+                memory,
+                state="superseded",
+                superseded_by=by.id,
+                valid_from=began,
+                valid_to=max(began, until),
+            ),
         )
-        self.put(kind, former)
 
     def _lasting(self, memory: Memory, other: Memory) -> Memory:
         """Return a memory as long-term, unless both are short-term ones of the same session."""

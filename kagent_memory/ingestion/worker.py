@@ -168,8 +168,13 @@ class Worker:
         try:
             await work
             self.finished += 1
-            message = "Job %s (%s) done: %d model calls, %d tokens."
-            logger.info(message, job.id, job.kind, meter.calls, meter.tokens)
+            logger.info(
+                "Job %s (%s) done: %d model calls, %d tokens.",
+                job.id,
+                job.kind,
+                meter.calls,
+                meter.tokens,
+            )
         except asyncio.CancelledError:
             if heart.done():
                 return
@@ -178,10 +183,8 @@ class Worker:
             )
             raise
         except Exception as error:
-            billed_job = replace(
-                job, calls=job.calls + meter.calls, tokens=job.tokens + meter.tokens
-            )
-            await uninterrupted(self._failed(billed_job, error))
+            job = replace(job, calls=job.calls + meter.calls, tokens=job.tokens + meter.tokens)
+            await uninterrupted(self._failed(job, error))
         finally:
             heart.cancel()
 
@@ -206,14 +209,12 @@ class Worker:
             logger.warning("Job %s was taken over by another worker.", job.id)
             return
         if isinstance(error, ProviderUnavailable):
-            pair = (job.provider, job.model)
             if error.everywhere:
-                self._unresolvable[pair] = None
+                self._unresolvable[job.provider, job.model] = None
             level = logging.DEBUG if job.error == str(error) else logging.WARNING  # once
             logger.log(level, "Job %s stays queued for another worker: %s", job.id, error)
             await self._give_back(job, str(error), pause=UNRESOLVED_PAUSE_SECONDS, counted=False)
             return
-        misconfigured = isinstance(error, ConfigurationError)
         passes = isinstance(error, StoreError) or transient(error)
         job = replace(job, failures=job.failures + (not passes))
         # messages of foreign errors may quote content
@@ -222,9 +223,8 @@ class Worker:
         logger.warning("Job %s failed (attempt %d): %s", job.id, job.attempts, reason)
         pause = pause_seconds(job.attempts if passes else job.failures)
         worn_out = job.failures >= MAX_FAILURES and not passes and job.kind != "embed"
-        await self._give_back(
-            job, reason[:MAX_ERROR_CHARS], pause=pause, dead=misconfigured or worn_out
-        )
+        dead = worn_out or isinstance(error, ConfigurationError)
+        await self._give_back(job, reason[:MAX_ERROR_CHARS], pause=pause, dead=dead)
 
     async def _give_back(
         self, job: Job, error: str, *, pause: float, dead: bool = False, counted: bool = True

@@ -186,8 +186,9 @@ async def within(connection: AnyConnection, seconds: float, work: Awaitable[T]) 
         if not limit.expired() or isinstance(error, psycopg.Error):
             raise
         await connection.close()
-        message = f"the database did not answer within {seconds:g} s"
-        raise errors.ConnectionTimeout(message) from None
+        raise errors.ConnectionTimeout(
+            f"the database did not answer within {seconds:g} s"
+        ) from None
 
 
 def register_types(context: AdaptContext, traits: Traits) -> None:

@@ -184,8 +184,10 @@ class Pool:
         except PoolClosed:
             raise StoreError("The store or its pool is closed; open it again.") from None
         except PoolTimeout:
-            busy = f"all connections were busy for {self.pool.timeout:g} s"
-            raise StoreError(f"memory unavailable: {busy}; raise pool_size.") from None
+            raise StoreError(
+                f"memory unavailable: all connections were busy for {self.pool.timeout:g} s; raise "
+                "pool_size."
+            ) from None
 
     async def _put_back(self, connection: AnyConnection) -> None:
         if connection.info.pipeline_status:  # the pool would give it to the next caller

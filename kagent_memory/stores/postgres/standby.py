@@ -103,8 +103,9 @@ class Standby(PostgresDatabase):
         """
         telemetry.count("standby_reads", outcome=outcome)
         if trouble and not self.trouble:
-            message = "The standby of read_uri is not read from until it answers again: %s."
-            logger.warning(message, trouble)
+            logger.warning(
+                "The standby of read_uri is not read from until it answers again: %s.", trouble
+            )
         elif self.trouble and not trouble:
             logger.info("The standby of read_uri answers again.")
         self.trouble = trouble and f"standby: {trouble}"
