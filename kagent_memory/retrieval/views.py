@@ -48,10 +48,12 @@ class ManyViews:
 
     Args:
         views: one of each scope, then those of short-term memories; of a past scope two.
-        past: the search of the past whose views these are; None: they show the present.
+        past: returns a memory as these views of the past show it; None: they show the present.
     """
 
-    def __init__(self, views: Sequence[View], past: Search | None = None) -> None:
+    def __init__(
+        self, views: Sequence[View], past: Callable[[Whole], Memory | None] | None = None
+    ) -> None:
         self._views, self._past = views, past
         self._starts = [0, *accumulate(len(view.index.ids) for view in views[:-1])]
         self._of_scope: dict[Scope, list[tuple[int, View]]] = {}
@@ -172,7 +174,7 @@ class ManyViews:
                 return await view.memories(ids, hidden=hidden)
             # with their history, for they may have changed since the view was taken
             wholes = await view.source.whole(view.scope, ids)
-            states = {whole.memory.id: state_at(whole, self._past) for whole in wholes}
+            states = {whole.memory.id: self._past(whole) for whole in wholes}
             return {id: memory for id, memory in states.items() if memory}
 
         answers = await few_at_once(read, [*rows_by_view])
@@ -238,7 +240,8 @@ async def open_views(
     filter, now = search.filter, search.now
     if search.as_of is not None:
         views = [view for scope in scopes for view in await past_views(source, scope, search)]
-        return ManyViews(views, search)
+        # without the search, which holds these views: indexes in a cycle would stay in memory
+        return ManyViews(views, partial(state_at, at=now, session_id=session_id))
     short_term: list[View] = []
     for scope in scopes if session_id and has_short_term else ():
         of_session = Filter(session_id=session_id, superseded="short_term")
@@ -277,7 +280,7 @@ async def past_views(source: MemoryStore, scope: Scope, search: Search) -> Seque
     reworded: set[str] = set()
     for batch in batched(existing, READ_AT_ONCE):
         for whole in await source.whole(scope, batch):
-            if memory := state_at(whole, search):
+            if memory := state_at(whole, now, search.session_id):
                 memories.append(memory)
                 if memory.content != whole.memory.content:
                     reworded.add(memory.id)
@@ -296,14 +299,14 @@ async def past_views(source: MemoryStore, scope: Scope, search: Search) -> Seque
     return unchanged_view, changed_view
 
 
-def state_at(whole: Whole, search: Search) -> Memory | None:
-    """Return a memory as it was at the time of a search, with today's usage. Return None if it was
-    first said later, or was then a short-term memory of another session.
+def state_at(whole: Whole, at: datetime, session_id: str | None) -> Memory | None:
+    """Return a memory as it was at a past time, with today's usage. Return None if it was first
+    said later, or was then a short-term memory of another session.
 
     A memory exists from when it was said, even if it was ingested later. A fact replaces another
     from when it was said, too.
     """
-    today, at = whole.memory, search.now
+    today = whole.memory
     states = every_state(today, whole.revisions)
     if at < min(map(valid_since, states)):
         return None
@@ -312,7 +315,7 @@ def state_at(whole: Whole, search: Search) -> Memory | None:
     memory = (*later, today)[0] or (states[1:] or states)[0]
     if today.state == "superseded" and today.valid_to and memory.state in ("active", "superseded"):
         memory = replace(memory, state="active" if at < today.valid_to else "superseded")
-    if memory.state == "short_term" and memory.session_id != (search.session_id or ""):
+    if memory.state == "short_term" and memory.session_id != (session_id or ""):
         return None
     # a copy of each of thousands of memories would hold up the event loop
     return memory if memory is today else replace(memory, usage=today.usage)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -143,3 +144,17 @@ async def test_a_past_of_too_many_memories_is_refused(monkeypatch: pytest.Monkey
         await memories.pin(ADA, ids[1])
         with pytest.raises(InvalidInput, match="later"):
             await ask(memories, then)
+
+
+async def test_a_search_of_the_past_leaves_no_index_in_memory():
+    """The index of a past scope is freed when its search ends, not at a later collection."""
+    async with await opened() as memories:
+        await memories.add(ADA, ["Ada sails the boat"])
+        then = passed(memories)
+        gc.collect()
+        gc.disable()
+        try:
+            assert await ask(memories, then)
+            assert not any(isinstance(value, views.ManyViews) for value in gc.get_objects())
+        finally:
+            gc.enable()
