@@ -28,7 +28,7 @@ async def merge(
     llm: Llm,
     *,
     now: datetime,
-    dry_run: bool = False,
+    dry_run: bool,
 ) -> Sequence[Change]:
     """Merge the newest memories of a scope with memories that state the same; return the changes.
 
@@ -49,7 +49,7 @@ async def merge(
     """
     memories = store.memories
     version = await memories.version(scope)
-    page = await memories.list(scope, order="newest", limit=MAX_MERGED, now=now)
+    page = await memories.list(scope, limit=MAX_MERGED, now=now)
     recent = list(filter(may_merge, page.memories))
     near = await neighbours(await memories.view(scope, now=now), vectors, recent)
     ids = {memory.id for memory in recent}

@@ -254,8 +254,9 @@ async def embed_some(
     """
     version = await store.memories.version(scope)
     space = await vectors.space()
-    most = limit + len(refused)
-    query = MemoryQuery(lacking=space.number, order="oldest", limit=most, now=clock())
+    query = MemoryQuery(
+        lacking=space.number, order="oldest", limit=limit + len(refused), now=clock()
+    )
     unembedded = await store.memories.select(scope, query)
     tried = [memory for memory in unembedded if memory.id not in refused][:limit]
     _, new_vectors = await vectors.embed_memories(scope, tried)

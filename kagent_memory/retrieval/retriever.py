@@ -128,8 +128,7 @@ class Retriever:
         )
 
     def _mode(self, search: Search) -> Mode:
-        has_vectors = self.embedder is not None or search.external_vector is not None
-        return "hybrid" if has_vectors else "keyword"
+        return "hybrid" if self.embedder or search.external_vector else "keyword"
 
     async def gated(self, search: Search) -> Recall | None:
         """Return an empty answer if the gate stops the query; None to search. A general question is
@@ -165,8 +164,7 @@ class Retriever:
         rewritten = [added.text] if added else ()
         # distinct texts: a letter without another in its script stays, so two may be equal
         texts = [*dict.fromkeys((question.text, trimmed, *rewritten, *scripts))]
-        tenant = search.scopes[0].tenant
-        embed = partial(self.embedder.embed, texts, kind="query", tenant=tenant)
+        embed = partial(self.embedder.embed, texts, kind="query", tenant=search.scopes[0].tenant)
         answer = await self._embedding.ask(search, embed)
         if answer is None:
             return Near()
