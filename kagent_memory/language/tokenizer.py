@@ -206,9 +206,9 @@ def slot(subject: str | None, attribute: str | None) -> str | None:
     return "\n".join(parts) if all(parts) else None
 
 
-def is_question(text: str, closing: str = " \n\r\t") -> bool:
-    """Return True if the text ends with a question mark; closing brackets and quotes may follow."""
-    return text.rstrip(closing)[-1:] in ("?", "？", "؟")
+def is_question(text: str) -> bool:
+    """Return True if the text ends with a question mark; white space may follow."""
+    return text.rstrip(" \n\r\t")[-1:] in ("?", "？", "؟")
 
 
 def estimated_tokens(text: str) -> int:
