@@ -31,15 +31,11 @@ _NO_MODEL = (
 
 
 class ProviderUnavailable(Exception):
-    """This process lacks the provider or model of a job.
+    """Raised if this process lacks the provider or model of a job."""
 
-    Attributes:
-        everywhere: True if it lacks them in every scope; False if only in the scope of this job.
-    """
 
-    def __init__(self, message: str, *, everywhere: bool = True) -> None:
-        super().__init__(message)
-        self.everywhere = everywhere
+class BroughtElsewhere(ProviderUnavailable):
+    """Raised if the model of a job was brought to this process, but for other scopes."""
 
 
 @dataclass(eq=False)
@@ -59,8 +55,8 @@ class Providers:
 
     summary: SummaryProvider | None
     llm: Llm | None
-    allow_model: bool = True
-    resolve: Callable[[str], Llm | None] | None = None
+    allow_model: bool
+    resolve: Callable[[str], Llm | None] | None
 
     def __post_init__(self) -> None:
         self._resolved = dict[str, Llm]()
@@ -144,8 +140,9 @@ class Providers:
                 ) from error
             if model is not None:
                 return self._resolved.setdefault(name, _MadeOfName(model))
-        elsewhere = any(brought == name for _, brought in self._brought)
-        raise ProviderUnavailable(f"No model {name!r} in this process.", everywhere=not elsewhere)
+        is_elsewhere = any(brought == name for _, brought in self._brought)
+        lacking = BroughtElsewhere if is_elsewhere else ProviderUnavailable
+        raise lacking(f"No model {name!r} in this process.")
 
 
 class _MadeOfName:

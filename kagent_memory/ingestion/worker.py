@@ -18,10 +18,9 @@ from ..errors import ConfigurationError, Conflict, KagentMemoryError, StoreError
 from ..models.failures import kinds, raised_here, transient
 from ..models.llm import Meter, metered
 from ..records import new_id
-from ..redaction import redact as mask_secrets
 from ..stores import JobQueue
 from ..stores.values import Job
-from .providers import ProviderUnavailable
+from .providers import BroughtElsewhere, ProviderUnavailable
 
 logger = logging.getLogger(__name__)
 # spreads workers and attempts; of its own, so that a program's seed is not disturbed
@@ -32,6 +31,7 @@ LEASE_SECONDS = 20.0
 MAX_LEASES = 8
 """Longest lease, in multiples of `LEASE_SECONDS`, of a job begun repeatedly."""
 POLL_SECONDS = 1.0
+JOBS_AT_ONCE = 4
 FIRST_PAUSE_SECONDS = 2.0
 MAX_PAUSE_SECONDS = 900.0
 MAX_FAILURES = 5  # until a job becomes a dead letter; transient failures do not count
@@ -51,7 +51,6 @@ class Worker:
         run: performs a claimed job, and commits its result and its end together; the meter counts
             its calls of models.
         clock: the current time (aware UTC).
-        at_once: jobs in progress at a time, by default 4.
         redact: masks secrets in errors before they are logged or stored with the job.
         location: the name of the store in metrics.
         finished: the number of finished jobs.
@@ -60,9 +59,8 @@ class Worker:
     store: JobQueue
     run: Callable[[Job, Meter], Awaitable[None]]
     clock: Callable[[], datetime]
-    at_once: int = 4
-    redact: Callable[[str], str] = mask_secrets
-    location: str = ""
+    redact: Callable[[str], str]
+    location: str
     finished: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -109,10 +107,10 @@ class Worker:
         return self.finished - before
 
     async def _claim_due(self) -> bool:
-        """Start due jobs up to `at_once`; return False if the queue cannot be read."""
+        """Start due jobs up to `JOBS_AT_ONCE`; return False if the queue cannot be read."""
         self._wake.clear()
         now = time.monotonic()
-        while len(self._running) < self.at_once:
+        while len(self._running) < JOBS_AT_ONCE:
             try:
                 # interrupted, it would leave a lease to expire
                 if not await uninterrupted(self._claim()):
@@ -209,7 +207,7 @@ class Worker:
             logger.warning("Job %s was taken over by another worker.", job.id)
             return
         if isinstance(error, ProviderUnavailable):
-            if error.everywhere:
+            if not isinstance(error, BroughtElsewhere):
                 self._unresolvable[job.provider, job.model] = None
             level = logging.DEBUG if job.error == str(error) else logging.WARNING  # once
             logger.log(level, "Job %s stays queued for another worker: %s", job.id, error)

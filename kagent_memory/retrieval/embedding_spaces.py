@@ -52,7 +52,7 @@ class StoreEmbedder:
         self,
         store: Store,
         embedder: CheckedEmbedder,
-        settings: MemorySettings = MemorySettings(),
+        settings: MemorySettings,
         *,
         replaces: bool = False,
     ) -> None:

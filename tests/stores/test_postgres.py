@@ -129,7 +129,7 @@ async def test_neither_passwords_nor_memories_stand_in_a_repr():
         halfvec=None,
         halfvec_array=0,
     )
-    session = PostgresSession(connection, traits)
+    session = PostgresSession(connection, traits, None, None, False)
     await session.send([("tokens", {"digest": "pass77"})])
     assert "pass77" not in f"{target!r} {traits!r} {session!r}"
 

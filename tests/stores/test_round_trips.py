@@ -51,11 +51,9 @@ async def store(postgres_uri):
 @pytest.mark.parametrize("embedded", [True, False])
 async def test_neighbours_of_twenty_facts_cost_as_much_as_of_one(store, trips, embedded):
     """The neighbours of twenty facts cost as much as those of one."""
-    vectors = (
-        StoreEmbedder(store, CheckedEmbedder(HashEmbedder(), MemorySettings()))
-        if embedded
-        else None
-    )
+    settings = MemorySettings()
+    embedder = CheckedEmbedder(HashEmbedder(), settings)
+    vectors = StoreEmbedder(store, embedder, settings) if embedded else None
     facts = [memory(number) for number in range(20)]
     counts: list[int] = []
     for some in (facts[:1], facts[:1], facts):

@@ -302,7 +302,7 @@ class LibSQLSession:
     on_event_loop = False
 
     connection: Connection
-    ring: KeyRing | None = None
+    ring: KeyRing | None
 
     async def execute(self, *queries: Query) -> Sequence[Sequence[Row]]:
         """See `Session`."""

@@ -297,9 +297,9 @@ class PostgresSession:
 
     connection: AnyConnection
     traits: Traits
-    scope: Scope | None = None
-    ring: KeyRing | None = None
-    writes: bool = False
+    scope: Scope | None
+    ring: KeyRing | None
+    writes: bool
     written_scopes: set[bytes] = field(default_factory=set[bytes], init=False)
     _waiting: list[Statement] = field(default_factory=list[Statement], init=False)
     _in_transaction: bool = field(default=False, init=False)

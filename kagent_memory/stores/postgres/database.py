@@ -259,7 +259,7 @@ class PostgresDatabase(Database):
 
     has_nearest = True
     pool: Pool
-    ring: KeyRing | None = None
+    ring: KeyRing | None
     wrote: Callable[[Set[bytes], int | None], None] | None = None
 
     @override
