@@ -9,7 +9,7 @@ import logging
 import re
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import chain
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
@@ -24,7 +24,7 @@ from pydantic import (
     field_validator,
 )
 
-from ..checks import valid_text
+from ..checks import checked_time, parsed_time, valid_text
 from ..errors import InvalidInput
 from ..models.prompts.escaping import unescaped
 from ..records import Fact, MemoryType, Message
@@ -212,15 +212,13 @@ def resolved_time(value: str, now: datetime) -> datetime | None:
     The default zone is UTC, the default day the first. Return None for any other text, and for
     times more than 100 years away from `now`.
     """
-    text = value.strip()
-    if short := _YEAR_OR_MONTH.fullmatch(text):
-        text = f"{short[1]}-{short[2] or '01'}-01"
+    if short := _YEAR_OR_MONTH.fullmatch(value):
+        value = f"{short[1]}-{short[2] or '01'}-01"
     try:
-        read = datetime.fromisoformat(text)
-        read = (read if read.tzinfo else read.replace(tzinfo=UTC)).astimezone(UTC)
-        return read if abs(read - now) <= _MAX_DISTANCE else None
-    except (ValueError, OverflowError):
+        at = checked_time(parsed_time(value, "The date"))
+    except InvalidInput:
         return None
+    return at if abs(at - now) <= _MAX_DISTANCE else None
 
 
 def storable(
@@ -261,10 +259,10 @@ def storable(
         # a token is at most 4 bytes
         texts = [fact.text] if fits else pieces(fact.text, max(1, max_bytes // 4))
         for number, text in enumerate(texts, 1):
-            part = replace(fact, text=text)
-            if fact.attribute and number > 1:
-                # each part has a slot of its own: no part is a later value of another
-                part = replace(part, attribute=f"{fact.attribute} ({number})")
+            # each part has a slot of its own: no part is a later value of another
+            is_further = fact.attribute and number > 1
+            attribute = f"{fact.attribute} ({number})" if is_further else fact.attribute
+            part = replace(fact, text=text, attribute=attribute)
             try:
                 checked_facts.append(checked_fact(part, max_bytes=max_bytes, redact=str))
             except InvalidInput as error:

@@ -66,28 +66,26 @@ def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
 def _checked_content(text: str, max_bytes: int) -> str:
     if not checked_text(text, "The content").strip():
         raise InvalidInput("The content is empty; say what to remember.")
+    return _checked_size(text, "The content", max_bytes)
+
+
+def _checked_size(text: str, what: str, max_bytes: int) -> str:
     if (size := len(text.encode())) > max_bytes:
         raise InvalidInput(
-            f"The content has {size:,} bytes; at most {max_bytes:,} (max_content_bytes) are stored."
+            f"{what} has {size:,} bytes; at most {max_bytes:,} (max_content_bytes) are stored."
         )
     return text
 
 
 def fitting(read: Callable[[Mapping[str, Any]], Read], value: Fact | Message, what: str) -> Read:
-    """Return the result of `read` for the fields of a record, with sequences as tuples.
+    """Return the result of `read` for the fields of a record, with lists as tuples.
 
     Raises:
         InvalidInput: a field does not fit; the message names the first one.
     """
-    values = {field.name: getattr(value, field.name) for field in fields_of(value)}
-    for name, field in values.items():
-        match field:
-            case [*items]:  # no text
-                values[name] = (*items,)
-            case _:
-                pass
+    given = ((field.name, getattr(value, field.name)) for field in fields_of(value))
     try:
-        return read(values)
+        return read({name: (*item,) if isinstance(item, list) else item for name, item in given})
     except ValidationError as error:
         where, reason = faults(error)[0]
         raise InvalidInput(f"{what} {where} does not fit: {reason}.") from error
@@ -248,12 +246,8 @@ def _checked_metadata(
 ) -> dict[str, Any]:
     if not metadata:
         return {}
-    encoded = json_text(dict(metadata), "The metadata")
-    if (size := len(encoded.encode())) > max_bytes:
-        raise InvalidInput(
-            f"The metadata has {size:,} bytes; at most {max_bytes:,} (max_content_bytes) are "
-            "stored."
-        )
+    what = "The metadata"
+    encoded = _checked_size(json_text(dict(metadata), what), what, max_bytes)
     try:
         return _masked(json.loads(encoded), redact)
     except RecursionError as error:

@@ -283,7 +283,7 @@ class JobHandlers:
             )
         batch = Batch(
             changes=(*sources, *plan.changes),  # turns first, side by side in their session
-            reinforced=[*plan.reinforced],
+            reinforced=sorted(plan.reinforced),
             expected_version=version,
         )
         return await with_vectors(self.vectors, scope, batch, now)

@@ -138,7 +138,7 @@ class Plan:
     replaceable: int = MIN_REPLACED
     history: Sequence[Memory] = ()
     rows: dict[str, Memory] = field(default_factory=dict[str, Memory])
-    reinforced: dict[str, None] = field(default_factory=dict[str, None])
+    reinforced: set[str] = field(default_factory=set[str])
     same: dict[str, str] = field(default_factory=dict[str, str])
     changes: list[Change] = field(default_factory=list[Change])
 
@@ -177,7 +177,8 @@ class Plan:
             if identity_of(row) == identity_of(fact):
                 self._reinforce(row, fact)
                 return
-        open = [row for row in alive if _may_change(row, fact)]
+        # what only a tool said changes nothing of other origins
+        open = [row for row in alive if fact.origin != "tool" or row.origin == "tool"]
         memory = next((row for row in open if decision and row.id == decision.memory), None)
         action = decision.action if decision and memory else "SUPERSEDE"
         text = (decision and decision.text) or ""
@@ -219,8 +220,7 @@ class Plan:
         """Record that a memory was said again in the same words."""
         self.same[fact.id] = memory.id
         lasting = self._lasting(memory, fact)
-        if memory.state == "active":
-            self._renew(memory)
+        self._renew(memory)
         if slot_of(memory) and said(fact) > said(memory):
             self.begin(fact, SAID_AGAIN)
             self.put("update", _said_until(lasting, fact))
@@ -231,7 +231,7 @@ class Plan:
     def _renew(self, memory: Memory) -> None:
         """Restart the TTL of a stored memory and its turns."""
         if memory.id not in self._added:
-            self.reinforced |= dict.fromkeys((memory.id, *memory.source_ids))
+            self.reinforced.update((memory.id, *memory.source_ids))
 
     def _link(self, memory: Memory, fact: Memory, why: str) -> None:
         """Add the fact beside a memory that states the same, or that it must not replace."""
@@ -334,12 +334,6 @@ class Plan:
                     self._holders[key] = memory.id
 
 
-def _may_change(memory: Memory, fact: Memory) -> bool:
-    """Return True unless either memory is a literal turn, or only the fact is from a tool."""
-    is_outranked = fact.origin == "tool" and memory.origin != "tool"
-    return not (fact.verbatim or memory.verbatim or is_outranked)
-
-
 def _said_until(memory: Memory, fact: Memory) -> Memory:
     """Return the memory as said again with a later one, and valid since it was first said."""
     return replace(memory, said_at=max(said(memory), said(fact)), valid_from=valid_since(memory))
@@ -366,8 +360,7 @@ def unites(text: str, *memories: Memory) -> bool:
     parts = [words(memory.content) for memory in memories]
     added = set(merged).difference(*parts)
     return (
-        bool(merged)
-        and merged not in parts
+        merged not in parts
         and all(_is_subsequence(merged, part) for part in parts)
         and added <= JOINING_WORDS
     )

@@ -19,6 +19,7 @@ from ..records import Fact, Message
 from ..redaction import Redactor
 from ..redaction import redact as mask_secrets
 from ..redaction.personal_data import PersonalDataRefused
+from ..stores.codec import event_ids_in, messages_in
 from .echoes import mask_recalled
 from .editing import checked_fact, fitting
 
@@ -105,12 +106,10 @@ def to_payload(messages: Sequence[Message], *, ended: bool = False) -> dict[str,
 
 def from_payload(payload: Mapping[str, Any]) -> list[Message]:
     """Return the messages of a payload made by `to_payload`."""
-    return _MESSAGES.validate_python(payload.get("messages", ()))
+    return _MESSAGES.validate_python(messages_in(payload))
 
 
 def batch_key(payload: Mapping[str, Any], session_id: str) -> str:
     """Return the key by which the same events of a session, queued twice, become one job."""
-    names = json.dumps(
-        (session_id, payload["ended"], sorted({each["event_id"] for each in payload["messages"]}))
-    )
+    names = json.dumps((session_id, payload["ended"], sorted(event_ids_in(payload))))
     return hashlib.blake2b(names.encode(), digest_size=16).hexdigest()
