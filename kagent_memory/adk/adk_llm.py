@@ -49,15 +49,14 @@ class AdkLlm(StructuredLlm):
                 response_schema=schema, response_mime_type="application/json" if schema else None
             ),
         )
-        texts: list[str] = []
+        texts = list[str]()
         async for response in self.model.generate_content_async(request, stream=False):
             problem = str(response.error_code or "").rpartition(".")[2]
             if not problem and response.finish_reason not in _COMPLETE:
                 problem = str(getattr(response.finish_reason, "name", "no reason"))
             if problem:
                 raise self._error(problem)
-            usage = response.usage_metadata
-            if usage:
+            if usage := response.usage_metadata:
                 count(tokens=(usage.prompt_token_count or 0) + (usage.candidates_token_count or 0))
             if not response.partial:
                 texts.append(text_of(response.content, between=""))

@@ -7,8 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 from contextvars import copy_context
-from dataclasses import dataclass, field
-from itertools import takewhile
+from dataclasses import dataclass
 from typing import Annotated
 
 from google.adk.agents.base_agent import BaseAgent
@@ -24,7 +23,7 @@ from ..memories.tool_answers import report
 from .arguments import Positive, check_fields
 from .converter import MEMORY_TOOLS, UNSPOKEN_TOOLS, is_user_turn, live_events
 from .service import KagentMemoryService
-from .sessions import mode_of, recordable
+from .sessions import events_after, mode_of, recordable, since
 
 log = logging.getLogger("kagent_memory")
 SAVE_SECONDS = 4.0
@@ -64,7 +63,6 @@ class AutoSave:
 # -- the decision -------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
 class Progress:
     """The progress of one policy through one session in this process.
 
@@ -80,17 +78,16 @@ class Progress:
         compacted_until: the end of the last compaction saved without a model, in epoch seconds.
     """
 
-    counts: Counter[str] = field(default_factory=Counter[str])
-    seen_id: str = ""
-    saved_id: str = ""
-    armed_id: str = ""
-    compacted_until: float = 0.0
+    def __init__(self) -> None:
+        self.counts = Counter[str]()
+        self.seen_id = self.saved_id = self.armed_id = ""
+        self.compacted_until = 0.0
 
     def advance(self, policy: AutoSave, invocation_id: str, events: list[Event]) -> bool:
         """Count the turns and calls of an invocation; return True if the session reached a
         threshold of the policy.
         """
-        previous, unseen = self.counts, _since(self.seen_id, events)
+        previous, unseen = self.counts, since(self.seen_id, events)
         if len(unseen) == len(events):  # the first hook here, or the session was truncated
             unseen = [event for event in events if event.invocation_id == invocation_id]
             if not self.seen_id:
@@ -99,10 +96,10 @@ class Progress:
                 )
         self.counts = previous + _count(unseen)
         self.seen_id = events[-1].id if events else ""
-        thresholds = {"turns": policy.every_turns, "calls": policy.every_tool_calls}
+        thresholds = ("turns", policy.every_turns), ("calls", policy.every_tool_calls)
         return any(
             threshold and self.counts[name] // threshold > previous[name] // threshold
-            for name, threshold in thresholds.items()
+            for name, threshold in thresholds
         )
 
 
@@ -116,38 +113,6 @@ def _count(events: Sequence[Event]) -> Counter[str]:
         if call.name not in MEMORY_TOOLS | UNSPOKEN_TOOLS
     ]
     return Counter(turns=len(turns), calls=len(calls))
-
-
-def _since(event_id: str, events: list[Event]) -> list[Event]:
-    """Return the events after the one with this id, from the end; all if there is none."""
-    return [*takewhile(lambda event: event.id != event_id, reversed(events))][::-1]
-
-
-def events_after(event_id: str, events: list[Event]) -> list[Event]:
-    """Return the events after the one with this id; all events if one of them rewinds or compacts
-    earlier ones.
-    """
-    new = _since(event_id, events)
-    if any(event.actions.rewind_before_invocation_id or event.actions.compaction for event in new):
-        return events
-    return new
-
-
-def compacted_events(events: Sequence[Event]) -> tuple[list[Event], float]:
-    """Return ADK's compactions with the events that they cover, and the end of the last one in
-    epoch seconds; 0.0 without one.
-    """
-    ranges = [
-        (compaction.start_timestamp, compaction.end_timestamp)
-        for event in live_events(events)
-        if (compaction := event.actions.compaction)
-    ]
-    covered = [
-        event
-        for event in events
-        if event.actions.compaction or any(start <= event.timestamp <= end for start, end in ranges)
-    ]
-    return covered, max((end for _, end in ranges), default=0.0)
 
 
 # -- the hooks ----------------------------------------------------------------------------------
@@ -207,8 +172,17 @@ async def _save_compacted(
     service: KagentMemoryService, session: Session, progress: Progress
 ) -> None:
     """Save only the compactions of a session, which needs no model."""
-    covered, until = compacted_events(recordable(session.events, session.state))
+    events = recordable(session.events, session.state)
+    compactions = [event.actions.compaction for event in live_events(events)]
+    ranges = [(each.start_timestamp, each.end_timestamp) for each in filter(None, compactions)]
+    until = max((end for _, end in ranges), default=0.0)
     if until > progress.compacted_until:
+        covered = [
+            event
+            for event in events
+            if event.actions.compaction
+            or any(start <= event.timestamp <= end for start, end in ranges)
+        ]
         await service.remember(session.model_copy(update={"events": covered}), compaction=True)
         progress.compacted_until = until
 

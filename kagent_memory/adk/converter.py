@@ -66,9 +66,16 @@ def messages(events: Sequence[Event], ingested: Container[str] = ()) -> list[Mes
     """
     live = live_events(events)
     live_ids = {id(event) for event in live}
-    outputs = [event.timestamp for event in live if _has_output(event)]
-    spoken: list[Message] = []
-    withdrawals: list[Message] = []
+    outputs = [
+        event.timestamp
+        for event in live
+        if event.author != "user"
+        and any(
+            answer.name not in MEMORY_TOOLS | UNSPOKEN_TOOLS
+            for answer in event.get_function_responses()
+        )
+    ]
+    spoken, withdrawals = list[Message](), list[Message]()
     for event in events:
         if event.id in ingested:
             continue
@@ -86,7 +93,7 @@ def messages(events: Sequence[Event], ingested: Container[str] = ()) -> list[Mes
 def live_events(events: Sequence[Event]) -> list[Event]:
     """Return the events that are neither partial nor rewound."""
     starts = {event.invocation_id: index for index, event in reversed([*enumerate(events)])}
-    live: list[Event] = []
+    live = list[Event]()
     index = len(events) - 1
     while index >= 0:
         event = events[index]
@@ -96,14 +103,6 @@ def live_events(events: Sequence[Event]) -> list[Event]:
             live.append(event)
         index -= 1
     return live[::-1]
-
-
-def _has_output(event: Event) -> bool:
-    """Return True if an event holds the answer of a tool that is not memory's."""
-    return event.author != "user" and any(
-        answer.name not in MEMORY_TOOLS | UNSPOKEN_TOOLS
-        for answer in event.get_function_responses()
-    )
 
 
 def is_user_turn(event: Event) -> bool:

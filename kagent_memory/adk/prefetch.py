@@ -141,15 +141,15 @@ def insert_before(contents: list[types.Content], block: str, turn: types.Content
     """
     indexes = (
         [index for index, content in enumerate(contents) if content == turn]
-        or [index for index, content in enumerate(contents) if _is_spoken(content)]
+        or [
+            index
+            for index, content in enumerate(contents)
+            if content.role == "user"
+            and not any(part.function_response for part in content.parts or [])
+        ]
         or [len(contents)]
     )
     contents.insert(indexes[-1], types.Content(role="user", parts=[types.Part(text=block)]))
-
-
-def _is_spoken(content: types.Content) -> bool:
-    answers = (part.function_response for part in content.parts or [])
-    return content.role == "user" and not any(answers)
 
 
 class PrefetchMemoryTool(BaseTool):

@@ -29,7 +29,7 @@ from ..settings import EmbeddingConfig, MemorySettings, compose, scheme_of
 from .adk_llm import AdkLlm, checked_llm, resolve_llm
 from .converter import messages, to_entry, to_fact, to_fields
 from .loop_thread import Availability, LoopThread
-from .sessions import SessionState, recordable
+from .sessions import MEMORY_KEY, SessionState, events_after, recordable
 from .sync_memories import SyncMemories, ThreadsafeMemories
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class KagentMemoryService(BaseMemoryService):
         # for each task that polls for a session's compaction, the function that checks at once
         self.compaction_checks: dict[asyncio.Task[None], Callable[[], Awaitable[object]]] = {}
         self._lock = threading.Lock()
-        self._states = LRUCache[tuple[str | None, str, str, str], SessionState](MAX_SESSIONS)
+        self._states = LRUCache[tuple[str | None, ...], SessionState](MAX_SESSIONS)
 
         async def ping(memories: Memories) -> None:
             with suppress(KagentMemoryError):  # an error is an answer too
@@ -242,8 +242,14 @@ class KagentMemoryService(BaseMemoryService):
         """
         fields = to_fields(custom_metadata)
         own = fields.pop("session_id", "")
-        scope = self.scope(app_name, user_id)
-        await self._queue(scope, session_id or own, recordable(events), SessionState(), fields)
+        await self._queue(
+            self.scope(app_name, user_id),
+            session_id or own,
+            [*events],
+            {},
+            SessionState(),
+            fields,
+        )
 
     @override
     async def add_memory(
@@ -293,8 +299,9 @@ class KagentMemoryService(BaseMemoryService):
             InvalidInput: the query contains characters that no text may contain.
             StoreError: memory is unavailable; this never looks like an empty result.
         """
-        search = self.memories.recall(self.scopes(app_name, user_id)[0], query)
-        recall = await self.availability.guard(search)
+        recall = await self.availability.guard(
+            self.memories.recall(self.scopes(app_name, user_id)[0], query)
+        )
         return SearchMemoryResponse(memories=[to_entry(hit) for hit in recall])
 
     # ADK ≥ 2.13
@@ -344,8 +351,9 @@ class KagentMemoryService(BaseMemoryService):
         await session_service.delete_session(
             app_name=app_name, user_id=user_id, session_id=session_id
         )
-        scope = self.scope(app_name, user_id)
-        erased = await self.memories.forget(scope, session_id=session_id, who="delete_session")
+        erased = await self.memories.forget(
+            self.scope(app_name, user_id), session_id=session_id, who="delete_session"
+        )
         return erased.ids
 
     async def remember(
@@ -353,20 +361,14 @@ class KagentMemoryService(BaseMemoryService):
         session: Session,
         *,
         llm: BaseLlm | None = None,
-        save: bool = True,
-        end_after_minutes: float | None = None,
-        compaction: bool = False,
+        **options: Any,
     ) -> bool:
         """Queue the new events of a session, and (re)arm its inactivity timer; durable on return.
 
         Args:
             session: the session, possibly the live object.
             llm: the agent's own model, for extraction if none is configured.
-            save: False only arms the timer.
-            end_after_minutes: minutes without another call after which the session counts as ended;
-                None: never.
-            compaction: use the summaries of ADK's compaction, and ask the model only about the
-                rest.
+            **options: `save`, `end_after_minutes` and `compaction` of `Memories.remember`.
 
         Returns:
             True if there was something new to save.
@@ -374,49 +376,67 @@ class KagentMemoryService(BaseMemoryService):
         Raises:
             StoreError: the events could not be queued.
         """
-        events = recordable(session.events, session.state)
-        if session.events and not events:
-            return False  # all of it is off the record
-        job = await self._queue(
+        return await self._queue(
             self.scope(session.app_name, session.user_id),
             session.id,
-            events,
+            [*session.events],
+            dict(session.state),
             self.state(session),
             {},
-            save=save,
-            end_after_minutes=end_after_minutes,
-            compaction=compaction,
+            **options,
             llm=llm and checked_llm(llm, self.settings),
         )
-        return job is not None
 
     async def _queue(
         self,
         scope: Scope,
         session_id: str,
         events: Sequence[Event],
+        values: Mapping[str, Any],
         state: SessionState,
         fields: Mapping[str, Any],
         **options: Any,
-    ) -> str | None:
-        """Queue events with fields for all resulting memories; see `Memories.remember`."""
+    ) -> bool:
+        """Queue events with fields for all resulting memories; see `Memories.remember`.
 
-        async def queue(memories: Memories) -> str | None:
+        `values` is the state that ADK keeps of their session. Return True if a job was queued.
+        """
+
+        async def queue(memories: Memories) -> bool:
+            count, mark = state.mark
+            new = events_after(mark, events)
             # other events may hold recalled texts
-            known = state.converted.intersection(event.id for event in events)
+            known = state.converted & {mark, *(event.id for event in new)}
             ingested = (
                 await memories.store.memories.taken(scope, session_id, [*known])
                 if known and hasattr(memories, "store")  # a server alone knows its own
                 else ()
             )
-            spoken = await run_in_thread(EVENT_WEIGHT * len(events), messages, events, ingested)
+            # forgotten with its tenant, or of another copy of the session
+            if mark not in ingested or count + len(new) != len(events):
+                count, mark, new = 0, "", events
+            recorded = recordable(new, values)
+            if events and new is events and not recorded:
+                return False  # all of it is off the record
+            spoken = await run_in_thread(EVENT_WEIGHT * len(new), messages, recorded, ingested)
             state.add_recalled(text for message in spoken for text in message.recalled)
+            waiting = {message.event_id for message in spoken}
+            state.converted |= waiting
+            for index, event in enumerate(recorded, count):
+                if (
+                    event is not events[index]
+                    or event.partial
+                    or event.id in waiting
+                    or MEMORY_KEY in event.actions.state_delta
+                ):
+                    break
+                if event.id in ingested:
+                    count, mark = index + 1, event.id
+            state.mark = count, mark
             spoken = [replace(message, fields=fields) for message in spoken]
             if spoken and state.recalled:  # an echo may come turns after its source
                 spoken.append(replace(spoken[-1], text="", recalled=state.recalled))
-            job = await memories.remember(scope, spoken, session_id, **options)
-            state.converted.update(message.event_id for message in spoken if not message.recalled)
-            return job
+            return await memories.remember(scope, spoken, session_id, **options) is not None
 
         return await self._thread.run(queue, finish=True)
 

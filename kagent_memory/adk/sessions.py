@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from google.adk.agents.invocation_context import InvocationContext
@@ -24,11 +24,11 @@ def mode_of(context: InvocationContext) -> MemoryMode:
     state.
     """
     config = context.run_config
-    modes = {_mode_in(config.custom_metadata if config else None), _mode_in(context.session.state)}
+    modes = {_mode_in(config and config.custom_metadata), _mode_in(context.session.state)}
     return "off" if "off" in modes else "read" if "read" in modes else "on"
 
 
-def recordable(events: Sequence[Event], state: Mapping[str, Any] | None = None) -> list[Event]:
+def recordable(events: Sequence[Event], state: Mapping[str, Any]) -> list[Event]:
     """Return the events that may be saved.
 
     An invocation with any event off the record is left out as a whole, and so is a compaction that
@@ -42,7 +42,7 @@ def recordable(events: Sequence[Event], state: Mapping[str, Any] | None = None) 
     mode = _mode_in(state)
     if changes:  # before the first change the mode was the opposite
         mode = "off" if _mode_in(changes[0]) == "on" else "on"
-    hidden: set[str] = set()
+    hidden = set[str]()
     for event in events:
         if MEMORY_KEY in event.actions.state_delta:
             mode = _mode_in(event.actions.state_delta)
@@ -60,30 +60,47 @@ def recordable(events: Sequence[Event], state: Mapping[str, Any] | None = None) 
     ]
 
 
+def since(event_id: str, events: Sequence[Event]) -> Sequence[Event]:
+    """Return the events after the one with this id, from the end; all if there is none."""
+    return [*takewhile(lambda event: event.id != event_id, reversed(events))][::-1]
+
+
+def events_after(event_id: str, events: Sequence[Event]) -> Sequence[Event]:
+    """Return the events after the one with this id; all events if one of them rewinds or compacts
+    earlier ones.
+    """
+    new = since(event_id, events)
+    reaches_back = any(
+        event.actions.rewind_before_invocation_id or event.actions.compaction for event in new
+    )
+    return events if reaches_back else new
+
+
 def _mode_in(values: Mapping[str, Any] | None) -> MemoryMode:
     value = values.get(MEMORY_KEY) if values else None
     return value if value in ("off", "read") else "on"
 
 
-@dataclass(slots=True)
 class SessionState:
     """The state of one session in this process.
 
     Attributes:
-        converted: the ids of events that became messages without recalled texts.
+        converted: the ids of events that became messages.
+        mark: the number of the first events that need no second look, and the id of the last of
+            them, which is ingested; the others are ingested too, or hold nothing to remember.
         recalled: the last texts that memory put before the model.
         progress: for each policy of auto-save, its progress through the session.
         prefetched: for each policy of prefetch, the last invocation that searched and the block
             that it put before the model.
     """
 
-    converted: set[str] = field(default_factory=set[str])
-    recalled: tuple[str, ...] = ()
-    progress: dict[AutoSave, Progress] = field(default_factory=dict["AutoSave", "Progress"])
-    prefetched: dict[Prefetch, tuple[str, str]] = field(
-        default_factory=dict["Prefetch", tuple[str, str]]
-    )
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    def __init__(self) -> None:
+        self.converted = set[str]()
+        self.mark: tuple[int, str] = 0, ""
+        self.recalled: tuple[str, ...] = ()
+        self.progress: dict[AutoSave, Progress] = {}
+        self.prefetched: dict[Prefetch, tuple[str, str]] = {}
+        self._lock = threading.Lock()
 
     def add_recalled(self, texts: Iterable[str]) -> None:
         """Add texts that were put before the model; safe in any thread."""

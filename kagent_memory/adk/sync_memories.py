@@ -47,7 +47,7 @@ def _line_reader(verb: Verb, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
 
     A generator that is not read to its end is closed by its loop when it is garbage collected.
     """
-    streams: list[AsyncGenerator[str]] = []
+    streams = list[AsyncGenerator[str]]()
 
     async def read(memories: Memories) -> str:
         if not streams:

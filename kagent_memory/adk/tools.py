@@ -420,7 +420,7 @@ class ConfirmMemoryTool(_MemoryTool):
             return pending
 
         decide = memories.confirm if decision == "confirm" else memories.reject
-        failed: dict[str, str] = {}
+        failed = dict[str, str]()
         for id in ids:
             try:
                 await decide(scope, id, who=self.name)

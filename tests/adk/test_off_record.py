@@ -9,6 +9,7 @@ from acceptance.test_forgotten_for_good import disk
 from google.adk.agents.run_config import RunConfig
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
+from google.adk.sessions.session import Session
 
 from kagent_memory import AutoSave, KagentMemoryService, MemoryPlugin, enable_memory
 from kagent_memory.adk.sessions import recordable
@@ -23,6 +24,7 @@ from .scripted import (
     contents,
     responses,
     scripted,
+    session_of,
     texts,
     user_message,
 )
@@ -118,6 +120,40 @@ def test_a_session_that_began_off_the_record_stays_so():
     assert recordable([first], {"memory": "off"}) == []
     assert recordable([first, back], {"memory": "on"}) == [back]
     assert recordable([first], {"memory": ["a user's own value"]}) == [first]
+
+
+async def test_a_resumed_run_stays_off_the_record(service: KagentMemoryService):
+    """A run off the record that is resumed later stays so, however much of its session is ingested,
+    and the session's end is waited for all the same.
+    """
+    session = session_of("I live in Oslo", CANARY, "I fly", CANARY)
+    first, hidden, other, resumed = session.events
+    hidden.custom_metadata, resumed.invocation_id = {"memory": "off"}, hidden.invocation_id
+    session.events = [first]
+    await grown(service, session, [hidden])
+    await service.remember(session, save=False, end_after_minutes=9)
+    assert [job.kind for job in await service.memories.jobs()] == ["session_end"]
+    for event in (other, resumed):
+        await grown(service, session, [event])
+    assert set(await contents(service)) == {"I live in Oslo", "I fly"}
+
+
+async def test_a_state_that_stays_on_hides_nothing(service: KagentMemoryService):
+    """A session whose state says "on" again and again is learnt as a whole."""
+    session = session_of("I live in Oslo", "I fly", "I sail")
+    for event in session.events[::2]:
+        event.actions.state_delta = {"memory": "on"}
+    new, session.events = session.events[1:], session.events[:1]
+    await grown(service, session, new)
+    assert set(await contents(service)) == {"I live in Oslo", "I fly", "I sail"}
+
+
+async def grown(service: KagentMemoryService, session: Session, new: list[Event]) -> None:
+    """Add a session until memory knows that it is ingested, and once more with new events."""
+    for events in ([], [], new):
+        session.events += events
+        await service.add_session_to_memory(session)
+        assert await service.drain()
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from .scripted import (
     APP,
     SCOPE,
     USER,
+    contents,
     entry,
     session_of,
     text_of,
@@ -95,24 +96,65 @@ async def test_events_take_fields_from_metadata(
         )
 
 
-async def test_only_what_is_not_ingested_is_converted(uri: str, monkeypatch: pytest.MonkeyPatch):
-    """A session added again converts only new events and those with recalled texts, and all once
-    its tenant was forgotten. Of its last message nothing is lost, though memory showed some of it.
+async def test_only_what_is_new_is_looked_at(uri: str, monkeypatch: pytest.MonkeyPatch):
+    """A session added again costs what is new in it: nothing before its last ingested event is even
+    looked at, until its tenant was forgotten. Of a message nothing is lost, though memory showed
+    some of it.
     """
     read = Mock(wraps=without_fenced)
     monkeypatch.setattr("kagent_memory.adk.converter.without_fenced", read)
     recalling = f"{OPENING}\n- I am Ada\n{CLOSING}\nWho am I?"
     session, later = session_of(recalling, "I live in Oslo"), session_of("- I am Ada\nI fly")
     async with KagentMemoryService(uri, llm=False, tenant="acme") as service:
-        for texts in (2, 4, 5):
-            await service.add_session_to_memory(session)
-            assert await service.drain()
+        for texts in (2, 3, 3):
+            await added(service, session)
             assert read.call_count == texts
             session.events[2:] = later.events
         assert "- I am Ada\nI fly" in await search(service, "fly")
+        missing: Any = [None, None]  # looking at them would fail
+        old, session.events[:2] = session.events[:2], missing
+        session.events += session_of("I sail").events
+        await added(service, session)
+        assert read.call_count == 4
+        session.events[:2] = old
         await service.memories.forget_tenant("acme")
         await service.add_session_to_memory(session)
         assert read.call_count == 8
+
+
+async def added(service: KagentMemoryService, session: Any) -> None:
+    """Add a session, and wait until it is ingested."""
+    await service.add_session_to_memory(session)
+    assert await service.drain()
+
+
+async def test_no_copy_of_a_session_hides_events(service: KagentMemoryService):
+    """What one copy of a session lacks, or holds in part or unsaved, is learnt from the next."""
+    session = session_of("I live in Oslo", "I fly", "I sail")
+    whole, session.events = session.events, session.events[1:]
+    for is_partial in (True, True, False, False):
+        whole[1].partial = is_partial
+        await added(service, session)
+    assert "I fly" in await contents(service)
+    session.events = whole
+    await service.remember(session, save=False)
+    await added(service, session)
+    assert set(await contents(service)) == {"I live in Oslo", "I fly", "I sail"}
+
+
+async def test_a_rewind_takes_back_what_waits(service: KagentMemoryService):
+    """A rewind to before what is ingested takes back what waits for the session's end."""
+    session = session_of("I live in Oslo", "I fly", "")
+    undo = session.events.pop()
+    undo.actions.rewind_before_invocation_id = "i0"
+    waiting = session.events.pop()
+    for event in (None, waiting, undo):
+        session.events += filter(None, [event])
+        await service.remember(session, save=event is None, end_after_minutes=9)
+        assert await service.drain()
+    await service.memories.end_session(SCOPE, session.id)
+    assert await service.drain()
+    assert await contents(service) == ["I live in Oslo"]
 
 
 # -- what cannot be stored --
