@@ -222,25 +222,25 @@ class Fact:
             source message was said, or now.
     """
 
-    text: str
+    text: Text
     type: MemoryType = "semantic"
-    topics: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
+    topics: tuple[Text, ...] = ()
+    tags: tuple[Text, ...] = ()
     importance: Annotated[float, Field(ge=0, le=1)] = 0.5
     is_error: bool = False
     origin: Origin = "user"
-    author: str | None = None
+    author: Text | None = None
     session_id: str | None = None
     event_ids: tuple[str, ...] = ()
-    subject: str | None = None
-    attribute: str | None = None
+    subject: Text | None = None
+    attribute: Text | None = None
     metadata: Metadata = field(default_factory=dict[str, Any])
     happened_at: Time | None = None
     ttl_days: Annotated[int, Field(ge=0, le=36_500)] | None = None
     pinned: bool = False
     verbatim: bool = False
     said_at: Time | None = None
-    category: str | None = None
+    category: Text | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
-    Field,
     ValidationError,
     ValidatorFunctionWrapHandler,
     WrapValidator,
@@ -91,13 +90,13 @@ class ExtractedFact(BaseModel):
 
     text: Annotated[str, AfterValidator(_plain)]
     type: Annotated[MemoryType, BeforeValidator(_type)] = "semantic"
-    topics: Texts = Field(default_factory=list[str])
+    topics: Texts = []
     importance: Annotated[float, AfterValidator(clamped), _or(0.5)] = 0.5
     is_error: Annotated[bool, _or(False)] = False
     happened_at: Text | None = None
     subject: Text | None = None
     attribute: Text | None = None
-    sources: Texts = Field(default_factory=list[str])
+    sources: Texts = []
 
 
 def _worded(value: object) -> object:

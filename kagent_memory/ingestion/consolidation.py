@@ -103,14 +103,15 @@ async def plan_merges(
     plan = Plan(now=now)
     for place, decision in (await decide(memories, older, llm)).items():
         newer, text = memories[place], decision.text or ""
-        memory = next((other for other, _ in older[place] if other.id == decision.memory), None)
-        is_new = memory is not None and plan.rows.keys().isdisjoint((memory.id, newer.id))
-        if memory and is_new and decision.action == "UPDATE" and unites(text, memory, newer):
-            plan.unite(memory, newer, text)
+        for memory, _ in older[place]:
+            is_chosen = memory.id == decision.memory and decision.action == "UPDATE"
+            is_new = plan.rows.keys().isdisjoint((memory.id, newer.id))
+            if is_chosen and is_new and unites(text, memory, newer):
+                plan.unite(memory, newer, text)
     return plan
 
 
 def may_merge(memory: Memory) -> bool:
     """Return True if consolidation may merge a memory with others."""
-    stays = memory.verbatim or memory.is_summary or memory.pinned or slot_of(memory)
+    stays = memory.verbatim or memory.pinned or slot_of(memory)
     return memory.state == "active" and not stays

@@ -47,7 +47,7 @@ def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
 
     def masked(name: str) -> str | None:
         text = getattr(fact, name)
-        return text and redact(checked_text(text, f"The {name}"))
+        return text and redact(text)
 
     return replace(
         fact,
@@ -55,7 +55,7 @@ def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
         session_id=None if fact.session_id is None else checked_session_id(fact.session_id),
         topics=_checked_labels(fact.topics, "A topic", redact),
         tags=_checked_labels(fact.tags, "A tag", redact),
-        author=fact.author and mask_secrets(checked_text(fact.author, "The author")),
+        author=fact.author and mask_secrets(fact.author),
         category=checked_key(masked("category") or "", "The category") or None,
         subject=masked("subject"),
         attribute=masked("attribute"),
@@ -64,7 +64,7 @@ def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
 
 
 def _checked_content(text: str, max_bytes: int) -> str:
-    if not checked_text(text, "The content").strip():
+    if not text.strip():
         raise InvalidInput("The content is empty; say what to remember.")
     return _checked_size(text, "The content", max_bytes)
 
@@ -136,13 +136,13 @@ def edited(
     return revised(memory, now=now, **values)
 
 
-def superseding(old: Memory, new: Memory, *, now: datetime, who: str, why: str) -> list[Change]:
+def superseding(old: Memory, new: Memory, *, now: datetime, who: str) -> list[Change]:
     """Return the changes that let a new memory supersede an old one, which becomes history.
 
     The new memory takes over the slot and category of the old one unless it has its own, so that
     later facts are compared with it.
     """
-    group = new_id(now)
+    group, why = new_id(now), "replaced by its author"
     if not (new.subject and new.attribute):
         new = replace(new, subject=old.subject, attribute=old.attribute)
     added = replace(new, category=new.category or old.category, valid_from=now)
@@ -236,9 +236,7 @@ def _restored(
 
 
 def _checked_labels(labels: Sequence[str], what: str, redact: Redactor) -> tuple[str, ...]:
-    return tuple(
-        dict.fromkeys(checked_key(redact(checked_text(label, what)), what) for label in labels)
-    )
+    return tuple(dict.fromkeys(checked_key(redact(label), what) for label in labels))
 
 
 def _checked_metadata(

@@ -27,7 +27,7 @@ from ..stores import Store
 from ..stores.codec import event_ids_in, without_events
 from ..stores.planning import said, slot_of
 from ..stores.values import EARLIEST, SESSION_END, WITH_SHORT_TERM, Batch, Job, MemoryQuery
-from ..stores.view import MemoriesView, View
+from ..stores.view import MemoriesView
 from .answers import SESSION_SUMMARY, Decision, storable
 from .echoes import without_recalled
 from .planner import MIN_REPLACED, Plan, decide
@@ -101,10 +101,9 @@ class JobHandlers:
         learnt = await self._learn(job, provider, await run_in_thread(LONG, from_payload, new))
         events = sorted(ids - ingested_ids)
         ends = [SESSION_END] if job.payload.get("ended") else []
-        by_rule = False
         for _ in range(REPLANS):
             batch = replace(
-                await self._plan(job, learnt, by_rule=by_rule),
+                await self._plan(job, learnt),
                 taken=[(job.session_id, id) for id in (*events, *ends)],
                 job=(job.id, job.fence),
                 calls=job.calls + meter.calls,
@@ -120,7 +119,8 @@ class JobHandlers:
                     return
                 # the scope is unchanged: the model's decision itself conflicts, for example by the
                 # text of an expired memory
-                by_rule = by_rule or await memories.version(job.scope) == batch.expected_version
+                if await memories.version(job.scope) == batch.expected_version:
+                    learnt = replace(learnt, decided={})
         raise StoreError(
             "The scope kept changing while a session was being ingested; it will be tried again."
         )
@@ -227,27 +227,26 @@ class JobHandlers:
         """Return the neighbours of new rows, and the model's decisions about them; if the model
         fails, the rows are added undecided.
         """
-        candidates = {
-            place: memory
+        places = [
+            place
             for place, memory in enumerate(new)
             if not memory.verbatim and memory.state == "active"
-        }
-        if not candidates:
+        ]
+        if not places:
             return {}, {}
         memories, short_term = self.store.memories, await self._short_term(scope, now)
-        near: dict[int, list[tuple[Memory, float]]] = {place: [] for place in candidates}
-        views: list[tuple[View, StoreEmbedder | None]] = [
-            (await memories.view(scope, now=now), self.vectors)
-        ]
+        facts = [new[place] for place in places]
+        view = await memories.view(scope, now=now)
+        found = [await neighbours(view, self.vectors, facts)]
         if short_term:
-            view = await MemoriesView.of(
+            brief = await MemoriesView.of(
                 memories, scope, short_term, states=WITH_SHORT_TERM, now=now
             )
-            views.append((view, None))
-        for view, vectors in views:
-            similar = await neighbours(view, vectors, list(candidates.values()))
-            for number, place in enumerate(candidates):
-                near[place] += similar[number]
+            found.append(await neighbours(brief, None, facts))
+        near = {
+            place: [pair for similar in found for pair in similar[number]]
+            for number, place in enumerate(places)
+        }
         context = await current(memories, scope, new, near, others=short_term, now=now)
         try:
             return near, await decide(new, context, llm)
@@ -255,10 +254,8 @@ class JobHandlers:
             logger.warning("%d new fact(s) are added undecided: %s", len(new), error)
             return near, {}
 
-    async def _plan(self, job: Job, learnt: Learnt, *, by_rule: bool) -> Batch:
-        """Return the batch of what a job learned, planned on the current version of the scope;
-        `by_rule` ignores the model's decisions.
-        """
+    async def _plan(self, job: Job, learnt: Learnt) -> Batch:
+        """Return the batch of what a job learned, planned on the current version of the scope."""
         scope, settings, memories = job.scope, self.settings, self.store.memories
         now, version = self.clock(), await memories.version(scope)
         short_term = await self._short_term(scope, now)
@@ -273,7 +270,7 @@ class JobHandlers:
         plan = Plan(now=now, replaceable=max(MIN_REPLACED, visible // 10), history=history)
 
         def planned() -> Sequence[Change]:
-            plan.take(new, near, {} if by_rule else learnt.decided)
+            plan.take(new, near, learnt.decided)
             return source_changes(learnt.turns, new, plan.same, settings=settings, now=now)
 
         sources = await run_in_thread(LONG, planned)

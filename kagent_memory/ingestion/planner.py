@@ -25,13 +25,6 @@ MAX_NEIGHBOURS = 5
 MIN_REPLACED = 3
 """Memories that one job may always supersede; in a large scope, a tenth of its memories."""
 _ALIVE = frozenset(("active", "short_term"))
-UNITED = "Both were united in one sentence."
-LATER_VALUE = "It was replaced by what was said later."
-EARLIER_VALUE = "It was said before what replaced it."
-SAID_AGAIN = "The same was said again."
-SAME = "The model found that both say the same."
-BESIDE_SAVED = "It contradicts what was saved explicitly, which stays."
-PROMOTED = "promoted: it was met again in another session"
 
 
 async def decide(new: Sequence[Memory], near: Near, llm: Llm | None) -> dict[int, Decision]:
@@ -194,13 +187,13 @@ class Plan:
             self.put("add", fact)
             self.unite(memory, fact, text)
         else:
-            self._link(memory, fact, SAME)
+            self._link(memory, fact, "The model found that both say the same.")
 
     def unite(self, memory: Memory, fact: Memory, text: str) -> None:
         """Replace the text of a memory by one that includes a later memory, which becomes
         history.
         """
-        self.begin(fact, UNITED)
+        self.begin(fact, "Both were united in one sentence.")
         self._retire(fact, memory, self.now, kind="merge")
         both = self._lasting(memory, fact), self._lasting(fact, memory)
         happened = (row.happened_at for row in both if row.happened_at)
@@ -222,10 +215,10 @@ class Plan:
         lasting = self._lasting(memory, fact)
         self._renew(memory)
         if slot_of(memory) and said(fact) > said(memory):
-            self.begin(fact, SAID_AGAIN)
+            self.begin(fact, "The same was said again.")
             self.put("update", _said_until(lasting, fact))
         elif lasting is not memory:
-            self.begin(fact, PROMOTED)
+            self.begin(fact, "promoted: it was met again in another session")
             self.put("promote", lasting)
 
     def _renew(self, memory: Memory) -> None:
@@ -246,7 +239,8 @@ class Plan:
     def _replace(self, memory: Memory, fact: Memory) -> None:
         """Let the later statement supersede the earlier one, which ends when the later was said."""
         if is_saved(memory):
-            self._link(memory, replace(fact, valid_from=said(fact)), BESIDE_SAVED)
+            beside = replace(fact, valid_from=said(fact))
+            self._link(memory, beside, "It contradicts what was saved explicitly, which stays.")
             return
         if not (memory.id in self._added or memory.is_summary):
             self.replaceable -= 1
@@ -257,7 +251,7 @@ class Plan:
         if said(fact) < said(memory):
             self._put_before(memory, fact)
             return
-        self.begin(fact, LATER_VALUE)
+        self.begin(fact, "It was replaced by what was said later.")
         since = max(said(fact), valid_since(memory))
         self.put("add", replace(fact, valid_from=since))
         self._retire(memory, fact, since)
@@ -268,7 +262,7 @@ class Plan:
         later = [value for value in values if valid_since(value) > began]
         following = min(later or [memory], key=valid_since)
         self.put("add", fact)
-        self.begin(fact, EARLIER_VALUE)
+        self.begin(fact, "It was said before what replaced it.")
         self._retire(fact, following, min(map(valid_since, later), default=said(memory)))
         for value in values:
             if value.valid_to and valid_since(value) <= began < value.valid_to:

@@ -70,8 +70,12 @@ class LlmSummary:
         self._llm = (
             provider_llm(self.llm, settings)
             if isinstance(self.llm, str)
-            else _opened(self.llm, settings)
+            else open_llm(self.llm, settings)
         )
+        if self._llm is None and self.llm is not None:
+            raise ConfigurationError(
+                "LlmSummary takes a model's name or an object with complete()."
+            )
 
     @property
     def needs_llm(self) -> bool:
@@ -90,7 +94,7 @@ class LlmSummary:
             ConfigurationError: the model's name has no known provider.
         """
         summary: LlmSummary = copy(self)
-        summary._llm = _opened(self.llm, settings)
+        summary._llm = open_llm(self.llm, settings)
         return summary
 
     async def facts(self, transcript: Transcript) -> Sequence[Fact]:
@@ -153,7 +157,7 @@ class LlmSummary:
         lines: list[str] = []
         for number, message in enumerate(part, 1):
             when = f" {message.at.isoformat(timespec='minutes')}" if message.at else ""
-            who = " ".join(escaped(message.author).split())
+            who = escaped(message.author, one_line=True)
             who = f" {who}" if who and who.lower() != message.role else ""
             # further lines are indented, so that none can pass for another message
             text = escaped(message.text.strip()).replace("\n", "\n    ")
@@ -247,10 +251,3 @@ class CompactionAwareSummary:
         if remainder.said or (transcript.ended and lapse):
             facts += await self._inner.facts(remainder)
         return facts
-
-
-def _opened(choice: Llm | str | None, settings: MemorySettings) -> Llm | None:
-    llm = open_llm(choice, settings)
-    if llm is None and choice is not None:
-        raise ConfigurationError("LlmSummary takes a model's name or an object with complete().")
-    return llm

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from random import Random
@@ -70,6 +71,7 @@ class Worker:
         self._unresolvable = TTLCache[tuple[str, str], None](MAX_UNRESOLVABLE, UNRESOLVABLE_SECONDS)
         self._error = ""
         self._measure_at = 0.0
+        self._is_stopped = False
 
     def wake(self, model: str = "") -> None:
         """Look at the queue at once, for a new job whose `model` may be new to this process."""
@@ -77,18 +79,19 @@ class Worker:
             self._unresolvable.pop(pair, None)
         self._wake.set()
 
-    async def work(self, stop: asyncio.Event) -> None:
-        """Work until `stop` is set, then finish the running jobs; release them if cancelled."""
+    def stop(self) -> None:
+        """Claim no more jobs."""
+        self._is_stopped = True
+        self._wake.set()
+
+    async def work(self) -> None:
+        """Work until stopped, then finish the running jobs; release them if cancelled."""
         try:
-            while not stop.is_set():
+            while not self._is_stopped:
                 seconds = POLL_SECONDS if await self._claim_due() else 4 * POLL_SECONDS
-                seconds *= _chance.uniform(0.75, 1.25)
-                waits = [asyncio.ensure_future(event.wait()) for event in (self._wake, stop)]
-                try:
-                    await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    for wait in waits:
-                        wait.cancel()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(seconds * _chance.uniform(0.75, 1.25)):
+                        await self._wake.wait()
             await self._settle()
         except GeneratorExit:  # the event loop is closed: nothing can be awaited
             raise
@@ -110,17 +113,17 @@ class Worker:
         """Start due jobs up to `JOBS_AT_ONCE`; return False if the queue cannot be read."""
         self._wake.clear()
         now = time.monotonic()
-        while len(self._running) < JOBS_AT_ONCE:
-            try:
+        try:
+            while len(self._running) < JOBS_AT_ONCE:
                 # interrupted, it would leave a lease to expire
                 if not await uninterrupted(self._claim()):
                     break
-            except KagentMemoryError as error:
-                level = logging.DEBUG if str(error) == self._error else logging.WARNING  # once
-                logger.log(level, "The queue cannot be read: %s", error)
-                self._error = str(error)
-                return False
-            self._error = ""
+        except KagentMemoryError as error:
+            level = logging.DEBUG if str(error) == self._error else logging.WARNING  # once
+            logger.log(level, "The queue cannot be read: %s", error)
+            self._error = str(error)
+            return False
+        self._error = ""
         if now >= self._measure_at:
             self._measure_at = now + MEASURE_SECONDS
             await self._measure()

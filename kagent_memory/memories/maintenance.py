@@ -41,7 +41,7 @@ class Maintenance(Transfer):
         stored without an embedder.
         """
         work = {
-            "worker": self.worker.work(self._stop),
+            "worker": self.worker.work(),
             "prune": keep_pruned(
                 self.store.queue, self.prune, every_hours=self.settings.prune_every_hours
             ),
@@ -135,7 +135,7 @@ class Maintenance(Transfer):
         """
         if self._background:
             await self.drain(CLOSE_SECONDS)
-        self._stop.set()
+        self.worker.stop()
         await cancel_and_wait(*self._background.values())
         self._background.clear()
         await self.deliveries.close()
@@ -200,7 +200,7 @@ class Maintenance(Transfer):
         if until_idle:
             return await worker.work_until_idle()
         before = worker.finished
-        await worker.work(self._stop)
+        await worker.work()
         return worker.finished - before
 
     @verb("GET /stats")

@@ -74,7 +74,6 @@ class Opened:
             redact=self.redactors.mask,
             location=self.location,
         )
-        self._stop = asyncio.Event()
         self._background: dict[str, asyncio.Task[None]] = {}
 
     def perform(self, verb: Verb, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

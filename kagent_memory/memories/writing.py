@@ -182,9 +182,7 @@ class Writing(Opened):
                         "replaces= out."
                     )
                 old = await self.stored(scope, replaces)
-                changes = superseding(
-                    old, memories[0], now=now, who=who, why="replaced by its author"
-                )
+                changes = superseding(old, memories[0], now=now, who=who)
             if embedding is None:
                 applied = await self.embed_and_apply(scope, changes, now=now, strict=True)
             else:
