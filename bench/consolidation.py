@@ -10,8 +10,9 @@ those that a correction replaces are sought by `as_of`), corrected facts that ar
 (stale), and equal ones that are handed over twice.
 
 `echoes.json` is a list of {"kind": "echo" | "news", "memory", "agent" or "user"}: what an agent
-says of a memory, which must not be learnt, and what says more than it. A half holds every second
-item of each kind, so that rules can be tuned on one and reported on the other.
+says of a memory, which must not become another one, and what says more than it. News is lost if a
+search for it hands it over neither as a memory nor with one. A half holds every second item of each
+kind, so that rules can be tuned on one and reported on the other.
 """
 
 from __future__ import annotations
@@ -119,15 +120,20 @@ async def judged(item: Item, decide: Callable[[Item], Decision]) -> Sequence[str
         return wrong
 
 
-async def is_learnt(item: Item) -> bool:
-    """Return True if a sentence said after a recall of its memory is stored."""
+async def said_of_memory(item: Item) -> tuple[bool, bool]:
+    """Return if a sentence said after a recall of its memory becomes another memory, and if a
+    search for it hands it over.
+    """
     role = "user" if "user" in item else "agent"
+    text = item[role]
     async with await Memories.open("libsql:///:memory:", llm=False, worker=False) as memories:
         await memories.add(SCOPE, [item["memory"]])
-        message = Message(text=item[role], role=role, event_id="e1", recalled=(item["memory"],))
+        message = Message(text=text, role=role, event_id="e1", recalled=(item["memory"],))
         await memories.remember(SCOPE, [message], "s1")
         await memories.work(until_idle=True)
-        return len((await memories.list(SCOPE)).memories) > 1
+        hits = await memories.recall(SCOPE, text)
+        found = [memory.content for hit in hits for memory in (hit.memory, *hit.sources)]
+        return len((await memories.list(SCOPE)).memories) > 1, text in found
 
 
 def half_of(items: Sequence[Item], half: str) -> list[Item]:
@@ -153,14 +159,18 @@ async def main(facts: Sequence[Item], agent_texts: Sequence[Item], *, show: bool
                     print(f"{name}: {fault}: {item['old']} → {item['new']}")
         cells = (", ".join(f"{n} {fault}" for fault, n in wrong[kind].items()) for kind in kinds)
         print(f"| {name} |", " | ".join(cell or "–" for cell in cells), "|")
-    learnt: dict[str, list[bool]] = {"echo": [], "news": []}
+    counts = Counter[str]()
     for item in agent_texts:
-        learnt[item["kind"]].append(await is_learnt(item))
-        if show and learnt[item["kind"]][-1] is (item["kind"] == "echo"):
-            print(f"{item['kind']}: {item['memory']} → {item.get('agent') or item['user']}")
-    echoes, news = learnt["echo"], learnt["news"]
-    print(f"Echoes learnt: {sum(echoes)} of {len(echoes)};", end=" ")
-    print(f"news lost: {news.count(False)} of {len(news)}.")
+        is_listed, is_found = await said_of_memory(item)
+        outcome = item["kind"], "listed" if is_listed else "beside" if is_found else "left out"
+        counts[" ".join(outcome)] += 1
+        if show and outcome in (("echo", "listed"), ("news", "beside"), ("news", "left out")):
+            print(*outcome, f": {item['memory']} → {item.get('agent') or item['user']}")
+    for kind in ("echo", "news"):
+        print(
+            f"{kind}: {counts[f'{kind} listed']} become memories, {counts[f'{kind} beside']} are "
+            f"kept beside theirs, {counts[f'{kind} left out']} are left out"
+        )
 
 
 def read(path: Path | None, half: str) -> list[Item]:

@@ -242,8 +242,9 @@ def storable(
     checked_facts: list[Fact] = []
     sources = {message.event_id: message for message in transcript}
     tool_terms = content_terms("\n".join(outputs))
-    of_user = (message.text for message in transcript if outputs and message.role == "user")
-    user_terms = content_terms("\n".join(of_user))
+    user_terms = content_terms(
+        "\n".join(message.text for message in transcript if outputs and message.role == "user")
+    )
     for fact in facts:
         fact_messages = [sources[id] for id in fact.event_ids or sources if id in sources]
         fact = replace(

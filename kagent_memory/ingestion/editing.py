@@ -16,7 +16,6 @@ from ..errors import Conflict, InvalidInput, NotFound
 from ..records import Change, Fact, Memory, Message, Revision, new_id
 from ..redaction import Redactor, masked_id
 from ..redaction import redact as mask_secrets
-from ..redaction.personal_data import PersonalDataRefused
 from ..retention.lifecycle import revised
 from ..stores.codec import expiry, renewed
 
@@ -91,20 +90,6 @@ def fitting(read: Callable[[Mapping[str, Any]], Read], value: Fact | Message, wh
         raise InvalidInput(f"{what} {where} does not fit: {reason}.") from error
 
 
-def kept_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact | None:
-    """Return `checked_fact`, or None if the fact is dropped because of personal data.
-
-    Raises:
-        InvalidInput: as `checked_fact`.
-    """
-    try:
-        return checked_fact(item, max_bytes=max_bytes, redact=redact)
-    except PersonalDataRefused as error:
-        if error.dropped:
-            return None
-        raise
-
-
 def edited(
     memory: Memory, changes: Mapping[str, Any], *, now: datetime, max_bytes: int, redact: Redactor
 ) -> Memory:
@@ -151,20 +136,6 @@ def superseding(old: Memory, new: Memory, *, now: datetime, who: str) -> list[Ch
         Change(kind="add", memory=added, who=who, why=why, group=group, explicit=True),
         Change(kind="supersede", memory=former, who=who, why=why, group=group),
     ]
-
-
-def last_change(history: Sequence[Revision]) -> Revision | None:
-    """Return the last change of a memory that is not undone, or None.
-
-    An undo is a revision too: undoing twice goes two changes back.
-    """
-    standing: list[Revision] = []
-    for revision in history:
-        if revision.kind != "undo":
-            standing.append(revision)
-        elif standing:
-            standing.pop()
-    return standing[-1] if standing else None
 
 
 def taken_back(

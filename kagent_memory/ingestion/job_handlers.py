@@ -32,7 +32,7 @@ from .answers import SESSION_SUMMARY, Decision, storable
 from .echoes import without_recalled
 from .planner import MIN_REPLACED, Plan, decide
 from .providers import Providers, ProviderUnavailable
-from .sessions import source_changes, tiered
+from .sessions import kept_beside, source_changes, tiered
 from .summary_provider import PassthroughSummary, SummaryProvider, Transcript
 from .transcripts import from_payload
 from .worker import lease_seconds
@@ -135,7 +135,7 @@ class JobHandlers:
         """Extract facts from new messages, and compare them with the scope."""
         now, settings = self.clock(), self.settings
         utterances = [message for message in messages if message.text.strip()]
-        news = await without_recalled(self.store.memories, job.scope, utterances, now=now)
+        news, repeats = await without_recalled(self.store.memories, job.scope, utterances, now=now)
         transcript = await self._transcript(job, news, now)
         extracted = await provider.facts(transcript) if news or transcript.ended else ()
         turns: Sequence[Fact] = ()
@@ -143,16 +143,15 @@ class JobHandlers:
         keeps_turns = settings.keep_turns and not settings.short_term_hours
         if news and keeps_turns and getattr(provider, "keeps_turns", False):
             turns = await PassthroughSummary().facts(
-                transcript.of([message for message in news if message.role != "tool"])
+                replace(transcript, messages=[each for each in news if each.role != "tool"])
             )
         outputs = [message.text for message in utterances if message.role == "tool"]
         outputs += [memory.content for memory in transcript.earlier if memory.origin == "tool"]
         if settings.quarantine and job.session_id:  # earlier output of tools may be repeated
-            for state in (False, "quarantined"):
-                told = await self._newest(
-                    job.scope, now, origins=("tool",), session_id=job.session_id, superseded=state
-                )
-                outputs += [memory.content for memory in told]
+            told = await self._newest(
+                job.scope, now, origins=("tool",), session_id=job.session_id, superseded=True
+            )
+            outputs += [memory.content for memory in told]
 
         def rows() -> tuple[list[Memory], list[Fact]]:
             facts, kept = (
@@ -165,7 +164,8 @@ class JobHandlers:
                 )
                 for given in (extracted, turns)
             )
-            return [to_memory(fact, settings, now=now) for fact in facts], kept
+            new = [to_memory(fact, settings, now=now) for fact in facts]
+            return [kept_beside(fact, repeats) for fact in new] if keeps_turns else new, kept
 
         new, turns = await run_in_thread(LONG, rows)
         near, decided = await self._meet(job.scope, new, self.providers.llm or transcript.llm, now)

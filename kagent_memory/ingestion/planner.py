@@ -154,9 +154,9 @@ class Plan:
             self._take(fact, [memory for memory, _ in near.get(number, ())], decided.get(number))
 
     def _take(self, fact: Memory, near: Sequence[Memory], decision: Decision | None) -> None:
-        """Add the changes of one fact; a quarantined fact changes no other memory."""
+        """Add the changes of one fact; a quarantined fact or a turn changes no other memory."""
         self.begin(fact)
-        if fact.state == "quarantined":
+        if fact.state not in _ALIVE:
             self.put("add", fact)
             return
         slot = slot_of(fact)

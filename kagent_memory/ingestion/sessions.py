@@ -13,6 +13,7 @@ from ..language.tokenizer import identity
 from ..records import Change, Fact, Memory, source_id
 from ..retention.lifecycle import to_memory
 from ..settings import MemorySettings
+from .echoes import Repeats
 from .planner import latest
 
 MIN_PROMOTED_IMPORTANCE = 0.7  # from which a fact is long-term at once
@@ -63,6 +64,13 @@ def source_changes(
     return changes
 
 
+def kept_beside(turn: Memory, repeats: Repeats) -> Memory:
+    """Return the turn of an agent or tool that may repeat memories as a kept turn beside them."""
+    ids = [id for event_id in turn.event_ids[-1:] for id in repeats.get(event_id, ())]
+    stays = not ids or not turn.verbatim or turn.state != "active"
+    return turn if stays else replace(turn, state="source", links=tuple(ids))
+
+
 def tiered(
     new: Sequence[Memory], short_term: Sequence[Memory], *, hours: float, now: datetime
 ) -> Sequence[Memory]:
@@ -78,25 +86,20 @@ def tiered(
         now: the time of the addition (aware UTC).
     """
     session_ids = {fact.session_id for fact in new}
-    elsewhere = {_words(memory) for memory in short_term if memory.session_id not in session_ids}
-
-    def is_long_term(fact: Memory) -> bool:
-        return (
-            fact.pinned
-            or fact.is_summary
-            or fact.session_id is None
-            or fact.importance >= MIN_PROMOTED_IMPORTANCE
-            or _words(fact) in elsewhere
-        )
-
+    elsewhere = {
+        identity(memory.content, verbatim=False)
+        for memory in short_term
+        if memory.session_id not in session_ids
+    }
     return [
         fact
-        if not hours or fact.state != "active" or is_long_term(fact)
+        if not hours
+        or fact.state != "active"
+        or fact.pinned
+        or fact.is_summary
+        or fact.session_id is None
+        or fact.importance >= MIN_PROMOTED_IMPORTANCE
+        or identity(fact.content, verbatim=False) in elsewhere
         else replace(fact, state="short_term", expires_at=now + timedelta(hours=hours))
         for fact in new
     ]
-
-
-def _words(memory: Memory) -> bytes:
-    """Return an identity of the words of a memory, without the turn that it comes from."""
-    return identity(memory.content, verbatim=False)

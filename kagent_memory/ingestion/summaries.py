@@ -6,7 +6,7 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from ..concurrency import LONG, run_in_thread
@@ -247,7 +247,7 @@ class CompactionAwareSummary:
                 )
             )
         lapse = any(memory.state == "short_term" for memory in transcript.earlier)
-        remainder = transcript.of(uncovered)
+        remainder = replace(transcript, messages=uncovered)
         if remainder.said or (transcript.ended and lapse):
             facts += await self._inner.facts(remainder)
         return facts

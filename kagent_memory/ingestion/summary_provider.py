@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 from ..concurrency import LONG, run_in_thread
 from ..errors import ConfigurationError
-from ..language.tokenizer import EDGES, is_question, normalised
+from ..language.tokenizer import is_question, normalised
 from ..language.word_lists import all_words
 from ..models.calls import has_async
 from ..models.llm import Llm
-from ..records import Fact, Memory, MemoryType, Message
+from ..records import Fact, Memory, Message
 from ..settings import MemorySettings
 from .splitting import sentences_of
 
@@ -60,10 +60,6 @@ class Transcript(Sequence[Message]):
     def said(self) -> list[Message]:
         """The messages with text, without compaction summaries."""
         return [message for message in self if message.text.strip() and message.compaction is None]
-
-    def of(self, messages: Sequence[Message]) -> Transcript:
-        """Return the same session with other messages."""
-        return replace(self, messages=messages)
 
 
 class SummaryProvider(Protocol):
@@ -124,15 +120,12 @@ class PassthroughSummary:
 
     name = "passthrough"
 
-    def __init__(self, type: MemoryType = "episodic"):
-        self.type: MemoryType = type
-
     async def facts(self, transcript: Transcript) -> Sequence[Fact]:
         """Return a fact for each message with text, without compaction summaries."""
         facts = (
             Fact(
                 text=message.text,
-                type=self.type,
+                type="episodic",
                 origin=message.role,
                 author=message.author or None,
                 event_ids=event_ids,
@@ -162,20 +155,22 @@ def _kept(transcript: Transcript) -> Iterator[tuple[Message, tuple[str, ...]]]:
 
 def acknowledges(text: str) -> bool:
     """Return True for at most three words that only show that the speaker understood or agrees."""
-    if len(text) > MAX_ACKNOWLEDGEMENT_CHARS or is_question(text):
-        return False
-    words = [*filter(None, _BETWEEN_WORDS.split(normalised(text.replace("’", "'"))))]
-    return 0 < len(words) <= MAX_ACKNOWLEDGEMENT_WORDS and _ACKNOWLEDGING.issuperset(words)
+    words = _few_words(normalised(text.replace("’", "'")))
+    return bool(words) and _ACKNOWLEDGING.issuperset(words)
 
 
 def says_little(text: str) -> bool:
     """Return True for at most three words that are no question and contain no number, name or
     symbol.
     """
-    if len(text) > MAX_ACKNOWLEDGEMENT_CHARS:
-        return False
-    words = [word for chunk in _UNSPACED.sub(r" \1 ", text).split() if (word := chunk.strip(EDGES))]
+    words = _few_words(_UNSPACED.sub(r" \1 ", text))
     plain = all(word.replace("'", "").replace("’", "").isalpha() for word in words)
-    names = any(word != word.lower() for word in words[1:])
-    few = 0 < len(words) <= MAX_ACKNOWLEDGEMENT_WORDS
-    return few and plain and not names and not is_question(text)
+    return bool(words) and plain and all(word == word.lower() for word in words[1:])
+
+
+def _few_words(text: str) -> list[str]:
+    """Return the words of a text; none of a question or of a text with more than three."""
+    if len(text) > MAX_ACKNOWLEDGEMENT_CHARS or is_question(text):
+        return []
+    words = [*filter(None, _BETWEEN_WORDS.split(text))]
+    return words if len(words) <= MAX_ACKNOWLEDGEMENT_WORDS else []

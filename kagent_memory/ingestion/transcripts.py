@@ -18,9 +18,9 @@ from ..errors import InvalidInput
 from ..records import Fact, Message
 from ..redaction import Redactor
 from ..redaction import redact as mask_secrets
-from ..redaction.personal_data import PersonalDataRefused
+from ..redaction.personal_data import PersonalDataDropped, PersonalDataRefused
 from ..stores.codec import event_ids_in, messages_in
-from .echoes import mask_recalled
+from .echoes import Statements, mask_recalled
 from .editing import checked_fact, fitting
 
 logger = logging.getLogger(__name__)
@@ -73,10 +73,13 @@ def prepared(
     for message in messages:
         try:
             ready.append(checked(message))
+        except PersonalDataDropped:
+            continue
         except PersonalDataRefused as error:
-            if not error.dropped:
-                logger.warning("A message of session %s is not saved. %s", session_id, error)
-    return mask_recalled(ready) if any(message.recalled for message in ready) else ready
+            logger.warning("A message of session %s is not saved. %s", session_id, error)
+    return (
+        mask_recalled(ready, Statements()) if any(message.recalled for message in ready) else ready
+    )
 
 
 def _checked_fields(

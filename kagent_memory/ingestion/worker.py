@@ -31,8 +31,8 @@ LEASE_SECONDS = 20.0
 """Seconds until another worker may claim the job of a killed one."""
 MAX_LEASES = 8
 """Longest lease, in multiples of `LEASE_SECONDS`, of a job begun repeatedly."""
-POLL_SECONDS = 1.0
 JOBS_AT_ONCE = 4
+POLL_SECONDS = 1.0
 FIRST_PAUSE_SECONDS = 2.0
 MAX_PAUSE_SECONDS = 900.0
 MAX_FAILURES = 5  # until a job becomes a dead letter; transient failures do not count

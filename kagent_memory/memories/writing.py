@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from ..concurrency import LONG, SHORT, each_aside, run_in_thread
 from ..errors import Conflict, InvalidInput, NotFound
-from ..ingestion.editing import (
-    edited,
-    kept_fact,
-    last_change,
-    superseding,
-    taken_back,
-)
+from ..ingestion.editing import checked_fact, edited, superseding, taken_back
 from ..ingestion.summaries import REUSING
 from ..ingestion.transcripts import batch_key, prepared, to_payload
 from ..records import (
@@ -31,10 +26,11 @@ from ..records import (
     Time,
     new_id,
 )
+from ..redaction.personal_data import PersonalDataDropped
 from ..retention.lifecycle import promoted, revised, to_memory
 from ..stores.codec import event_ids_in, without_events
 from ..stores.spaces import external_name
-from ..stores.values import Batch, Job
+from ..stores.values import Batch, Job, last_change
 from .opened import Opened
 from .types import Llm, Minutes, SessionId, Vector, Who
 from .verbs import verb
@@ -162,8 +158,12 @@ class Writing(Opened):
         settings, now = self.settings, self.clock()
 
         def to_stored(item: Fact | str) -> Memory | None:
-            fact = kept_fact(item, max_bytes=settings.max_content_bytes, redact=self.redactors.save)
-            return fact and to_memory(fact, settings, now=now, explicit=True)
+            with suppress(PersonalDataDropped):
+                fact = checked_fact(
+                    item, max_bytes=settings.max_content_bytes, redact=self.redactors.save
+                )
+                return to_memory(fact, settings, now=now, explicit=True)
+            return None
 
         with self.operation("create_memory", scope) as span:
             stored = await each_aside(items, _size, to_stored)
@@ -213,10 +213,13 @@ class Writing(Opened):
         if others:  # checked here, so that no space is made for a call that is refused
             raise InvalidInput("The vectors have different widths; add each width by itself.")
         space = await self.store.memories.spaces.add(external_name(width), width, None)
-        pairs = zip(memories, embedding, strict=True)
         return Batch(
             changes=changes,
-            vectors={memory.id: vector for memory, vector in pairs if memory},
+            vectors={
+                memory.id: vector
+                for memory, vector in zip(memories, embedding, strict=True)
+                if memory
+            },
             space_number=space.number,
         )
 

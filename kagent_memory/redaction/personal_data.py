@@ -79,19 +79,18 @@ _NINO = re.compile(
 
 
 class PersonalDataRefused(InvalidInput):
-    """A text holds personal data that the setting `pii` refuses.
+    """A text holds personal data that the setting `pii` refuses."""
 
-    Attributes:
-        dropped: True in the mode "drop": only this text is left out, and the others are kept.
-    """
-
-    def __init__(self, kinds: Sequence[str], *, dropped: bool) -> None:
-        self.dropped = dropped
+    def __init__(self, kinds: Sequence[str]) -> None:
         super().__init__(
             f"The text holds personal data ({', '.join(dict.fromkeys(kinds))}), which the "
             "setting pii refuses. "
             "Leave it out, or set pii=mask to have it masked."
         )
+
+
+class PersonalDataDropped(PersonalDataRefused):
+    """The same in the mode "drop": only this text is left out, and the others are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,15 +172,15 @@ class PersonalData:
         """Return a redactor that masks secrets with `redact`, then personal data."""
         return lambda text: self.mask(redact(text))
 
-    def refusing(self, redact: Redactor, *, dropped: bool) -> Redactor:
-        """Return a redactor that masks secrets and refuses personal data with an error."""
+    def refusing(self, redact: Redactor, refusal: type[PersonalDataRefused]) -> Redactor:
+        """Return a redactor that masks secrets and refuses personal data with this error."""
 
         def checked(text: str) -> str:
             clean = redact(text)  # a password with an @ in it is not an address
             kinds = [kind for _, _, kind in self.spans(clean)]
             kinds += ["card"] if self._has_cards and any(secrets.cards(text)) else []
             if kinds:
-                raise PersonalDataRefused(kinds, dropped=dropped)
+                raise refusal(kinds)
             return clean
 
         return checked

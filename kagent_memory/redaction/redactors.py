@@ -9,7 +9,12 @@ from ..errors import ConfigurationError
 from ..settings import MemorySettings
 from . import Redactor, redactor
 from . import redact as mask_secrets
-from .personal_data import WITHOUT_LIBRARIES, PersonalData
+from .personal_data import (
+    WITHOUT_LIBRARIES,
+    PersonalData,
+    PersonalDataDropped,
+    PersonalDataRefused,
+)
 
 
 class Redactors(NamedTuple):
@@ -58,5 +63,6 @@ def choose_redactors(redact: Redactor | None, settings: MemorySettings) -> Redac
         return Redactors(redact, redact, redact, PersonalData(WITHOUT_LIBRARIES))
     data = PersonalData(rules.kinds, regions=rules.regions, table=rules.file)
     mask = data.after(redact)
-    save = mask if rules.mode == "mask" else data.refusing(redact, dropped=rules.mode == "drop")
+    refusal = PersonalDataDropped if rules.mode == "drop" else PersonalDataRefused
+    save = mask if rules.mode == "mask" else data.refusing(redact, refusal)
     return Redactors(save, mask, redact, data)

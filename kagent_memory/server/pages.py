@@ -13,11 +13,10 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from ..errors import KagentMemoryError, NotFound
-from ..ingestion.editing import last_change
 from ..memories import Memories
 from ..records import MEMORY_TYPES, Filter, Memory, Recall, Scope, Scopes
 from ..retrieval.ranking.selection import contradict
-from ..stores.values import with_after
+from ..stores.values import last_change, with_after
 from .api import VERBS
 from .auth import COOKIE
 from .dependencies import caller_of, memories_of, tenant_of

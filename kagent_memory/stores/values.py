@@ -333,6 +333,20 @@ def with_after(
     return zip(revisions, (*(revision.before for revision in revisions[1:]), memory), strict=False)
 
 
+def last_change(history: Sequence[Revision]) -> Revision | None:
+    """Return the last change of a memory that is not undone, or None.
+
+    An undo is a revision too: undoing twice goes two changes back.
+    """
+    standing: list[Revision] = []
+    for revision in history:
+        if revision.kind != "undo":
+            standing.append(revision)
+        elif standing:
+            standing.pop()
+    return standing[-1] if standing else None
+
+
 Restored: TypeAlias = Literal["added", "present", "equal", "forgotten"]
 """What came of a memory that was to be restored: it is there now; it was there, by its id; another
 one says the same; or it was forgotten here, and stays so."""

@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from kagent_memory.ingestion.echoes import mask_recalled
+from kagent_memory.ingestion.echoes import Statements, mask_recalled
 from kagent_memory.records import Fact, Memory, Message, Scope
 from kagent_memory.retention.lifecycle import to_memory
 from kagent_memory.testing import ScriptedLlm
 
 from .ground import opened
 
+SCOPE = Scope("acme", "u-17", "desk")
 ITEMS = tomllib.loads((Path(__file__).parent / "items/echoes.toml").read_text("utf-8"))["item"]
 OSLO, TEA = (
     "The user lives in Oslo with two cats.",
@@ -53,27 +54,57 @@ def remembered(text: str) -> Memory:
     return to_memory(Fact(text), now=datetime(2026, 5, 6, tzinfo=UTC), id=text)
 
 
+def known_from(*texts: str) -> Statements:
+    return Statements(map(remembered, texts))
+
+
 def news_of(*messages: Message, known: Collection[str] = (OSLO, TEA, NO_MEAT)) -> list[str]:
     """Return the texts that remain of messages."""
-    memories = [remembered(text) for text in (NAME, *known)]
-    return [message.text for message in mask_recalled(messages, memories) if message.text]
+    statements = known_from(NAME, *known)
+    return [message.text for message in mask_recalled(messages, statements) if message.text]
 
 
 @pytest.mark.parametrize("recalled", [False, True])
 def test_most_natural_echoes_are_not_learnt_and_no_news_is_lost(recalled: bool) -> None:
-    """Echoes in five languages are recognized after a recall in the same turn or long ago, and no
-    news is lost.
+    """Echoes in five languages are recognized after a recall in the same turn or long ago, at least
+    as what may repeat their memory, and no news is left out.
     """
 
     def learnt(text: str, fact: str, role: Any = "agent") -> list[str]:
         recall = [Message(text="", role="tool", recalled=(fact,))] if recalled else []
         return news_of(*recall, Message(text=text, role=role), known=[fact])
 
-    again = [text for item in ITEMS for text in item["echoes"] if learnt(text, item["known"])]
-    assert len(again) <= 4, again
+    again = [
+        text
+        for item in ITEMS
+        for text in item["echoes"]
+        if learnt(text, item["known"]) and not known_from(item["known"]).repeated(text)
+    ]
+    assert len(again) <= 1, again
     for item in ITEMS:
         for text in item["news"]:
             assert learnt(text, item["known"]) == learnt(text, item["known"], "tool") == [text]
+
+
+async def test_a_turn_that_may_repeat_a_fact_is_kept_beside_it(store_uri: str) -> None:
+    """Without a model, what an agent says in most words of a fact is no memory of its own, but
+    found with the fact, whatever it is; a new number, name or denial makes it one. It goes with
+    the fact.
+    """
+    fact, other = "The user's car is parked in garage B, level 2.", "The user likes tea."
+    beside = "Your car was towed from the garage this morning."
+    news = ["Your car is parked in garage B, level 3.", "Your car is not in garage B, level 2."]
+    async with opened(store_uri, llm=False) as memories:
+        [car, _] = await memories.add(SCOPE, [fact, other])
+        said = [agent(text, event_id=text) for text in (beside, *news)]
+        await memories.remember(SCOPE, [*said, Message(text=beside, event_id="u")], "s1")
+        await memories.work(until_idle=True)
+        listed = (await memories.list(SCOPE)).memories
+        assert {memory.content for memory in listed} == {fact, other, beside, *news}
+        assert [memory.origin for memory in listed if memory.content == beside] == ["user"]
+        hit = next(h for h in await memories.recall(SCOPE, "a car in a garage") if h.sources)
+        assert (hit.memory.content, hit.sources[0].content) == (fact, beside)
+        assert len((await memories.forget(SCOPE, [car])).ids) == 2
 
 
 @pytest.mark.parametrize("frame", FRAMES)
@@ -112,14 +143,6 @@ def test_what_says_something_else_of_the_same_is_news(sentence: str) -> None:
         (
             "You told me in May 2026 that you live in Oslo with two cats.",
             (OSLO, "The user lives in Oslo with two dogs and four cats.", "Ada calls in May."),
-        ),
-        (
-            "妻はベルリンの大学で物理学を教えていらっしゃいます。",
-            (
-                "私の妻はベルリンの大学で物理学を教えています。",
-                "私の妻は昔ベルリンの大学で物理学を教えています。",
-                "箱の中に猫がいらした。",
-            ),
         ),
     ],
 )
@@ -189,14 +212,13 @@ def test_the_work_is_linear_when_every_sentence_is_another_one() -> None:
 
     def seconds(count: int) -> float:
         facts = [
-            remembered(f"The user visited town{n % 97} in {n} with {n % 89} friends.")
-            for n in range(count)
+            f"The user visited town{n % 97} in {n} with {n % 89} friends." for n in range(count)
         ]
         text = " ".join(
             f"You visited town{n % 89} in {n} with {n % 97} friends." for n in range(count)
         )
         begin = time.process_time()
-        mask_recalled([agent(text)], facts)
+        news_of(agent(text), known=facts)
         return time.process_time() - begin
 
     seconds(50)
@@ -206,7 +228,6 @@ def test_the_work_is_linear_when_every_sentence_is_another_one() -> None:
 
 # -- through the queue: what a model is asked to learn from --------------------------------------
 
-SCOPE = Scope("acme", "u-17", "desk")
 CITIES = ["Oslo", "Lima", "Kyoto", "Accra", "Porto", "Tbilisi", "Quito"]
 VISITS = [
     f"The user visited {CITIES[n % 7]} in {1970 + n // 2} with {n % 5 + 2} friends."

@@ -197,7 +197,7 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_refusal_names_the_kinds_and_never_the_text():
     """The error of the policies "refuse" and "drop" repeats nothing of the text."""
-    refuse = PersonalData().refusing(redact, dropped=False)
+    refuse = PersonalData().refusing(redact, PersonalDataRefused)
     assert (
         refuse("nothing personal, password=hunter2")
         == "nothing personal, password=[secret: password]"

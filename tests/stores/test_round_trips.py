@@ -73,7 +73,7 @@ async def test_echoes_of_200_events_cost_as_much_as_of_one(store, trips):
     trips.clear()
     await without_recalled(store.memories, ADA, messages[:1], now=NOW)
     single = len(trips)
-    rest = await without_recalled(store.memories, ADA, messages, now=NOW)
+    rest, _ = await without_recalled(store.memories, ADA, messages, now=NOW)
     assert len(trips) == 2 * single <= 8
     assert len(rest) == 170
 
