@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ..concurrency import LONG, run_in_thread
@@ -130,12 +130,12 @@ class Plan:
     now: datetime
     replaceable: int = MIN_REPLACED
     history: Sequence[Memory] = ()
-    rows: dict[str, Memory] = field(default_factory=dict[str, Memory])
-    reinforced: set[str] = field(default_factory=set[str])
-    same: dict[str, str] = field(default_factory=dict[str, str])
-    changes: list[Change] = field(default_factory=list[Change])
 
     def __post_init__(self) -> None:
+        self.rows: dict[str, Memory] = {}
+        self.reinforced = set[str]()
+        self.same: dict[str, str] = {}
+        self.changes: list[Change] = []
         self._added = set[str]()
         self._holders: dict[bytes | str, str] = {}
         self._decision: tuple[tuple[str, ...], str, str | None] = (), "", None

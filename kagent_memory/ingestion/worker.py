@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from random import Random
 
@@ -62,9 +62,9 @@ class Worker:
     clock: Callable[[], datetime]
     redact: Callable[[str], str]
     location: str
-    finished: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
+        self.finished = 0
         self.owner = new_id()
         self._wake = asyncio.Event()
         self._running = set[asyncio.Task[None]]()

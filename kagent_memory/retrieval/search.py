@@ -141,8 +141,10 @@ class HelpingModel:
 
     part: str
     seconds: float
-    _failures: int = field(default=0, init=False)
-    _paused_until: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        self._failures = 0
+        self._paused_until = 0.0
 
     async def ask(self, search: Search, ask: Callable[[], Awaitable[Answer]]) -> Answer | None:
         """Return the model's answer; None, with a note in `degraded`, if there is none in time.

@@ -300,9 +300,11 @@ class PostgresSession:
     scope: Scope | None
     ring: KeyRing | None
     writes: bool
-    written_scopes: set[bytes] = field(default_factory=set[bytes], init=False)
-    _waiting: list[Statement] = field(default_factory=list[Statement], init=False)
-    _in_transaction: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self.written_scopes = set[bytes]()
+        self._waiting: list[Statement] = []
+        self._in_transaction = False
 
     async def complete(self, script: Callable[[PostgresSession], Coroutine[Any, Any, T]]) -> T:
         """Run a script: in one transaction if it writes or if settings end with the transaction,

@@ -50,9 +50,9 @@ class Changes(NamedTuple):
     """
 
     stamp: Stamp
-    written: Sequence[str] = ()
-    remaining: Sequence[str] | None = None
-    packed: bytes | None = None
+    written: Sequence[str]
+    remaining: Sequence[str] | None
+    packed: bytes | None
 
 
 class VectorPage(NamedTuple):
