@@ -279,7 +279,8 @@ async def without_recalled(
         statements = Statements(recalled.values())
         facts = Statements(memory for memory in recalled.values() if not memory.verbatim)
         news = [message for message in mask_recalled(messages, statements) if message.text.strip()]
-        spoken = (message for message in news if message.role != "user")
+        # what a caller labelled stays a memory of its own
+        spoken = (message for message in news if message.role != "user" and not message.fields)
         return news, {message.event_id: facts.repeated(message.text) for message in spoken}
 
     return await run_in_thread(LONG, compared)

@@ -88,8 +88,8 @@ def test_most_natural_echoes_are_not_learnt_and_no_news_is_lost(recalled: bool) 
 
 async def test_a_turn_that_may_repeat_a_fact_is_kept_beside_it(store_uri: str) -> None:
     """Without a model, what an agent says in most words of a fact is no memory of its own, but
-    found with the fact, whatever it is; a new number, name or denial makes it one. It goes with
-    the fact.
+    found with the fact, whatever it is; a new number, name or denial makes it one, and so does a
+    label. It goes with the fact.
     """
     fact, other = "The user's car is parked in garage B, level 2.", "The user likes tea."
     beside = "Your car was towed from the garage this morning."
@@ -97,11 +97,13 @@ async def test_a_turn_that_may_repeat_a_fact_is_kept_beside_it(store_uri: str) -
     async with opened(store_uri, llm=False) as memories:
         [car, _] = await memories.add(SCOPE, [fact, other])
         said = [agent(text, event_id=text) for text in (beside, *news)]
+        said.append(agent(beside, event_id="labelled", fields={"tags": ["car"]}))
         await memories.remember(SCOPE, [*said, Message(text=beside, event_id="u")], "s1")
         await memories.work(until_idle=True)
         listed = (await memories.list(SCOPE)).memories
         assert {memory.content for memory in listed} == {fact, other, beside, *news}
-        assert [memory.origin for memory in listed if memory.content == beside] == ["user"]
+        origins = {memory.origin: memory.tags for memory in listed if memory.content == beside}
+        assert origins == {"user": (), "agent": ("car",)}
         hit = next(h for h in await memories.recall(SCOPE, "a car in a garage") if h.sources)
         assert (hit.memory.content, hit.sources[0].content) == (fact, beside)
         assert len((await memories.forget(SCOPE, [car])).ids) == 2
