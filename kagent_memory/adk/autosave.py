@@ -23,7 +23,7 @@ from ..memories.tool_answers import report
 from .arguments import Positive, check_fields
 from .converter import MEMORY_TOOLS, UNSPOKEN_TOOLS, is_user_turn, live_events
 from .service import KagentMemoryService
-from .sessions import events_after, mode_of, recordable, since
+from .sessions import mode_of, reach_back, recordable, since
 
 log = logging.getLogger("kagent_memory")
 SAVE_SECONDS = 4.0
@@ -152,9 +152,9 @@ async def _save(context: InvocationContext, service: KagentMemoryService, policy
     if policy.compaction and not due:
         await _save_compacted(service, session, progress)
     if due or minutes is not None:
-        new = events_after(progress.saved_id if due else progress.armed_id, events)
+        new = since(progress.saved_id if due else progress.armed_id, events)
         await service.remember(
-            session.model_copy(update={"events": new}),
+            session.model_copy(update={"events": events if reach_back(new) else new}),
             llm=model_of(context.agent),
             save=due,
             end_after_minutes=minutes,

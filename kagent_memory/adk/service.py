@@ -29,7 +29,7 @@ from ..settings import EmbeddingConfig, MemorySettings, compose, scheme_of
 from .adk_llm import AdkLlm, checked_llm, resolve_llm
 from .converter import messages, to_entry, to_fact, to_fields
 from .loop_thread import Availability, LoopThread
-from .sessions import MEMORY_KEY, SessionState, events_after, recordable
+from .sessions import MEMORY_KEY, SessionState, reach_back, recordable
 from .sync_memories import SyncMemories, ThreadsafeMemories
 
 if TYPE_CHECKING:
@@ -403,22 +403,22 @@ class KagentMemoryService(BaseMemoryService):
         """
 
         async def queue(memories: Memories) -> bool:
-            count, mark = state.mark
-            new = events_after(mark, events)
+            ids = tuple(event.id for event in events)
+            count = len(state.mark)
+            count = 0 if ids[:count] != state.mark or reach_back(events[count:]) else count
             # other events may hold recalled texts
-            known = state.converted & {mark, *(event.id for event in new)}
+            known = state.converted.intersection(ids[count:] + state.mark[-1:])
             ingested = (
                 await memories.store.memories.taken(scope, session_id, [*known])
                 if known and hasattr(memories, "store")  # a server alone knows its own
                 else ()
             )
-            # forgotten with its tenant, or of another copy of the session
-            if mark not in ingested or count + len(new) != len(events):
-                count, mark, new = 0, "", events
-            recorded = recordable(new, values)
-            if events and new is events and not recorded:
+            if count and ids[count - 1] not in ingested:  # forgotten with its tenant
+                count = 0
+            recorded = recordable(events[count:], values)
+            if events and not (count or recorded):
                 return False  # all of it is off the record
-            spoken = await run_in_thread(EVENT_WEIGHT * len(new), messages, recorded, ingested)
+            spoken = await run_in_thread(EVENT_WEIGHT * len(recorded), messages, recorded, ingested)
             state.add_recalled(text for message in spoken for text in message.recalled)
             waiting = {message.event_id for message in spoken}
             state.converted |= waiting
@@ -431,8 +431,8 @@ class KagentMemoryService(BaseMemoryService):
                 ):
                     break
                 if event.id in ingested:
-                    count, mark = index + 1, event.id
-            state.mark = count, mark
+                    count = index + 1
+            state.mark = ids[:count]
             spoken = [replace(message, fields=fields) for message in spoken]
             if spoken and state.recalled:  # an echo may come turns after its source
                 spoken.append(replace(spoken[-1], text="", recalled=state.recalled))

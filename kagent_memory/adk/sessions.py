@@ -65,15 +65,11 @@ def since(event_id: str, events: Sequence[Event]) -> Sequence[Event]:
     return [*takewhile(lambda event: event.id != event_id, reversed(events))][::-1]
 
 
-def events_after(event_id: str, events: Sequence[Event]) -> Sequence[Event]:
-    """Return the events after the one with this id; all events if one of them rewinds or compacts
-    earlier ones.
-    """
-    new = since(event_id, events)
-    reaches_back = any(
-        event.actions.rewind_before_invocation_id or event.actions.compaction for event in new
+def reach_back(events: Iterable[Event]) -> bool:
+    """Return True if one of these events rewinds or compacts earlier ones."""
+    return any(
+        event.actions.rewind_before_invocation_id or event.actions.compaction for event in events
     )
-    return events if reaches_back else new
 
 
 def _mode_in(values: Mapping[str, Any] | None) -> MemoryMode:
@@ -86,8 +82,9 @@ class SessionState:
 
     Attributes:
         converted: the ids of events that became messages.
-        mark: the number of the first events that need no second look, and the id of the last of
-            them, which is ingested; the others are ingested too, or hold nothing to remember.
+        mark: the ids of the first events, which need no second look in a copy of the session that
+            begins with them: each is ingested or holds nothing to remember, and the last is
+            ingested. A server's sessions have no mark.
         recalled: the last texts that memory put before the model.
         progress: for each policy of auto-save, its progress through the session.
         prefetched: for each policy of prefetch, the last invocation that searched and the block
@@ -96,7 +93,7 @@ class SessionState:
 
     def __init__(self) -> None:
         self.converted = set[str]()
-        self.mark: tuple[int, str] = 0, ""
+        self.mark: tuple[str, ...] = ()
         self.recalled: tuple[str, ...] = ()
         self.progress: dict[AutoSave, Progress] = {}
         self.prefetched: dict[Prefetch, tuple[str, str]] = {}

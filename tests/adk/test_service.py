@@ -97,9 +97,9 @@ async def test_events_take_fields_from_metadata(
 
 
 async def test_only_what_is_new_is_looked_at(uri: str, monkeypatch: pytest.MonkeyPatch):
-    """A session added again costs what is new in it: nothing before its last ingested event is even
-    looked at, until its tenant was forgotten. Of a message nothing is lost, though memory showed
-    some of it.
+    """A session added again costs what is new in it: of what comes before its last ingested event
+    only ids are looked at, until its tenant was forgotten. Of a message nothing is lost, though
+    memory showed some of it.
     """
     read = Mock(wraps=without_fenced)
     monkeypatch.setattr("kagent_memory.adk.converter.without_fenced", read)
@@ -111,8 +111,9 @@ async def test_only_what_is_new_is_looked_at(uri: str, monkeypatch: pytest.Monke
             assert read.call_count == texts
             session.events[2:] = later.events
         assert "- I am Ada\nI fly" in await search(service, "fly")
-        missing: Any = [None, None]  # looking at them would fail
-        old, session.events[:2] = session.events[:2], missing
+        old: Any = session.events[:2]
+        # looking at more would fail
+        session.events[:2] = [Mock(spec=["id"], id=event.id) for event in old]
         session.events += session_of("I sail").events
         await added(service, session)
         assert read.call_count == 4
@@ -138,8 +139,12 @@ async def test_no_copy_of_a_session_hides_events(service: KagentMemoryService):
     assert "I fly" in await contents(service)
     session.events = whole
     await service.remember(session, save=False)
-    await added(service, session)
+    for _ in range(2):
+        await added(service, session)
     assert set(await contents(service)) == {"I live in Oslo", "I fly", "I sail"}
+    whole[1:2] = session_of("I ski").events  # as many events, with the same last one
+    await added(service, session)
+    assert "I ski" in await contents(service)
 
 
 async def test_a_rewind_takes_back_what_waits(service: KagentMemoryService):
