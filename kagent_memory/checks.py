@@ -150,7 +150,7 @@ def checked_time(at: datetime) -> datetime:
     Raises:
         InvalidInput: it has no time zone, or is outside the years 1 to 9999 in UTC.
     """
-    if at.tzinfo is None:
+    if not at.tzinfo:
         raise InvalidInput("The time must be an aware datetime; give it a time zone.")
     try:
         return at.astimezone(UTC)

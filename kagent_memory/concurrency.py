@@ -70,7 +70,7 @@ async def each_aside(
         work: the function to call for each item.
     """
     total = sum(map(size, items))
-    results: list[T] = []
+    results = list[T]()
     for portion in batched(items, PORTION):
         results += await run_in_thread(total, list[T], (work(item) for item in portion))
     return results
@@ -93,6 +93,6 @@ async def uninterrupted(work: Awaitable[T]) -> T:
             await asyncio.wait([task])
         except asyncio.CancelledError as error:
             cancelled = error
-    if cancelled:
-        raise cancelled
+    if cancelled:  # with the error of the work, which asyncio would report as never retrieved
+        raise cancelled from task.exception()
     return task.result()

@@ -130,7 +130,7 @@ def captures_content(span: Span) -> bool:
 
 @contextmanager
 def operation(
-    name: OperationName, *scopes: Scope, store: str, query: str | None = None
+    name: OperationName, *scopes: Scope, store: str, query: str = ""
 ) -> Generator[Operation, None, None]:
     """Record a span and a duration around one operation on memory.
 
@@ -155,7 +155,7 @@ def operation(
         record_exception=False,
         set_status_on_exception=False,
     ) as span:
-        if query is not None and captures_content(span):
+        if query and captures_content(span):
             span.set_attribute("gen_ai.memory.query.text", query)
         running = Operation(span, {"gen_ai.operation.name": name})
         try:
