@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Generator, Hashable, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import TypeVar
@@ -228,6 +228,7 @@ class Admission:
         secret = bearer(headers, cookies)
         if secret.startswith(PREFIX):  # a token of ours must be valid even if none is required
             async with self.turn(address):
+                turn.set(nullcontext())  # all callers behind a proxy have its address
                 token = await find_token(memories, secret)
             caller = token and caller_of_token(token)
         elif access.trusted_proxy:

@@ -126,7 +126,8 @@ def relative(at: datetime, now: datetime) -> str:
 
 def marked(text: str, query: str) -> Markup:
     """Mark the words of the text that a search for the query looks for, in any of their forms."""
-    terms = set(query_terms(query))
+    if not (terms := set(query_terms(query))):
+        return escape(text)
     parts = _WORDS.split(text)  # every second part is a word
     return Markup("").join(
         Markup("<mark>{}</mark>").format(part)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 import pytest
+from starlette.datastructures import Headers
 
+from kagent_memory.concurrency import turn
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
 from kagent_memory.server.app import create_app
-from kagent_memory.server.auth import Access, check_binding
+from kagent_memory.server.auth import Access, Admission, check_binding
 from kagent_memory.testing import FrozenClock
 from kagent_memory.testing.fixtures import a_job
 
@@ -243,3 +246,10 @@ async def test_a_proxy_names_users_in_any_script(
             params = {"app": "demo", "user": user}
             answer = await proxy.get("/api/v1/memories", params=params, headers=headers)
             assert answer.status_code == status
+
+
+async def test_callers_of_one_address_are_looked_up_side_by_side(memories: Memories):
+    """Behind a proxy all callers have one address, so none waits there for another's turn."""
+    admission, headers = Admission(GUARDED, lambda: memories), await bearing(memories, user="ada")
+    async with admission.turn("proxy"), turn.get(), asyncio.timeout(5):
+        assert (await admission.caller(Headers(headers), {}, "proxy")).user == "ada"

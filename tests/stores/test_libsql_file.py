@@ -274,7 +274,9 @@ async def test_a_cancelled_caller_leaves_what_began_to_its_end(path):
 
 
 async def test_calls_of_one_caller_do_not_hold_up_another(home):
-    """Of the calls of one caller, those of another wait for one at most."""
+    """Of the calls of one caller, those of another wait for one at most. A writer, for which others
+    wait, does not wait for its turn.
+    """
     order = []
 
     async def call(name, own):
@@ -285,6 +287,9 @@ async def test_calls_of_one_caller_do_not_hold_up_another(home):
     greedy = asyncio.Semaphore(1)
     await asyncio.gather(*(call(name, greedy) for name in "abc"), call("other", nullcontext()))
     assert order == ["a", "other", "b", "c"]
+    turn.set(greedy)
+    async with greedy, asyncio.timeout(5):
+        await home.forget("none")
 
 
 @pytest.mark.parametrize("work", ["open", "close"])

@@ -9,7 +9,7 @@ import logging
 import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing, nullcontext, suppress
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
@@ -105,8 +105,9 @@ class LibSQLDatabase(Database):
 
     @override
     async def run(self, script: Script[T], scope: Scope | None, *, write: bool) -> T:
-        # writers in order of arrival; only one of us need wait for other processes
-        async with self._writing if write else nullcontext():
+        # writers in order of arrival; only one of us need wait for other processes, and none waits
+        # for its turn, since others wait for it
+        async with self._writing if write else turn.get():
             try:
                 result = await self._patiently(
                     PATIENCE_SECONDS, partial(self._transact, script, write=write)
@@ -173,12 +174,11 @@ class LibSQLDatabase(Database):
         return await retrying(self._on_thread, action)
 
     async def _on_thread(self, action: Callable[[], T]) -> T:
-        async with turn.get():
-            try:
-                running = asyncio.get_running_loop().run_in_executor(self._thread, action)
-            except RuntimeError as error:
-                raise StoreError("The store is closed; open it again.") from error
-            return await running
+        try:
+            running = asyncio.get_running_loop().run_in_executor(self._thread, action)
+        except RuntimeError as error:
+            raise StoreError("The store is closed; open it again.") from error
+        return await running
 
     def _transact(self, script: Script[T], *, write: bool) -> T:
         """Drive a script to its end on the thread, without an event loop.
