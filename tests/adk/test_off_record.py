@@ -126,16 +126,16 @@ async def test_a_resumed_run_stays_off_the_record(service: KagentMemoryService):
     """A run off the record that is resumed later stays so, however much of its session is ingested,
     and the session's end is waited for all the same.
     """
-    session = session_of("I live in Oslo", CANARY, "I fly", CANARY)
-    first, hidden, other, resumed = session.events
+    session = session_of("I live in Oslo", CANARY, "I fly", "I sail", CANARY)
+    first, hidden, *others, resumed = session.events
     hidden.custom_metadata, resumed.invocation_id = {"memory": "off"}, hidden.invocation_id
     session.events = [first]
     await grown(service, session, [hidden])
     await service.remember(session, save=False, end_after_minutes=9)
     assert [job.kind for job in await service.memories.jobs()] == ["session_end"]
-    for event in (other, resumed):
-        await grown(service, session, [event])
-    assert set(await contents(service)) == {"I live in Oslo", "I fly"}
+    for events in (others, [resumed]):
+        await grown(service, session, events)
+    assert set(await contents(service)) == {"I live in Oslo", "I fly", "I sail"}
 
 
 async def test_a_state_that_stays_on_hides_nothing(service: KagentMemoryService):
