@@ -14,6 +14,7 @@ from pgvector import HalfVector
 from pgvector.psycopg import register_vector
 from relay import execute
 
+from kagent_memory.concurrency import LONG, run_in_thread, turn
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.records import Scope, new_id
 from kagent_memory.stores import open_store
@@ -84,6 +85,18 @@ async def test_large_memories_are_sent_a_few_at_a_time(postgres_uri):
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     assert peak < 10 * 2**20
+
+
+async def test_a_transaction_waits_for_no_turn(postgres_uri):
+    """While it works in a thread, others wait for its connection and for what it locks."""
+
+    async def work(_):
+        return await run_in_thread(LONG, int)
+
+    async with await open_store(postgres_uri) as store:
+        turn.set(asyncio.Semaphore(1))
+        async with turn.get(), asyncio.timeout(5):
+            assert await store.memories.database.run(work, None, write=True) == 0
 
 
 async def test_a_space_wider_than_pgvector_keeps_is_refused(postgres_uri):

@@ -8,7 +8,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Set
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Self, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
@@ -18,6 +18,7 @@ from psycopg import AsyncConnection, errors
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 from typing_extensions import override
 
+from ...concurrency import turn
 from ...errors import ConfigurationError, StoreError
 from ...records import Scope
 from ..encryption import KeyRing
@@ -140,6 +141,7 @@ class Pool:
         connection = await self._take()
 
         async def run() -> T:
+            turn.set(nullcontext())  # others wait for the connection and for what it locks
             try:
                 return await work(connection, self.traits or await self._set_up(connection))
             finally:
