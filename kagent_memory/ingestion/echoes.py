@@ -7,7 +7,7 @@ extracted.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -279,9 +279,13 @@ async def without_recalled(
         statements = Statements(recalled.values())
         facts = Statements(memory for memory in recalled.values() if not memory.verbatim)
         news = [message for message in mask_recalled(messages, statements) if message.text.strip()]
-        # what a caller labelled stays a memory of its own
-        spoken = (message for message in news if message.role != "user" and not message.fields)
-        return news, {message.event_id: facts.repeated(message.text) for message in spoken}
+        counts = Counter(message.event_id for message in news)
+        # what a caller labelled stays a memory of its own, and so does each text of several
+        return news, {
+            message.event_id: facts.repeated(message.text)
+            for message in news
+            if message.role != "user" and not message.fields and counts[message.event_id] == 1
+        }
 
     return await run_in_thread(LONG, compared)
 

@@ -165,7 +165,7 @@ class JobHandlers:
                 for given in (extracted, turns)
             )
             new = [to_memory(fact, settings, now=now) for fact in facts]
-            return [kept_beside(fact, repeats) for fact in new] if keeps_turns else new, kept
+            return kept_beside(new, repeats) if keeps_turns else new, kept
 
         new, turns = await run_in_thread(LONG, rows)
         near, decided = await self._meet(job.scope, new, self.providers.llm or transcript.llm, now)

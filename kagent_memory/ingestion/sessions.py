@@ -49,12 +49,7 @@ def source_changes(
         if turn.origin in settings.quarantine:
             continue
         turn_facts = [fact for event_id in turn.event_ids for fact in by_event[event_id]]
-        # the id derives from the event; further parts of a long turn get their own
-        event_id = turn.event_ids[-1] if turn.event_ids else ""
-        parts[event_id] += 1
-        name = event_id if parts[event_id] == 1 else f"{event_id}\n{parts[event_id]}"
-        id = source_id(turn.session_id, name)
-        row = to_memory(turn, settings, now=now, id=id)
+        row = to_memory(turn, settings, now=now, id=_turn_id(turn, parts))
         links = dict.fromkeys(same.get(fact.id, fact.id) for fact in turn_facts)
         expires_at = latest(
             (row.expires_at, *(None if fact.pinned else fact.expires_at for fact in turn_facts))
@@ -64,11 +59,33 @@ def source_changes(
     return changes
 
 
-def kept_beside(turn: Memory, repeats: Repeats) -> Memory:
-    """Return the turn of an agent or tool that may repeat memories as a kept turn beside them."""
-    ids = [id for event_id in turn.event_ids[-1:] for id in repeats.get(event_id, ())]
-    stays = not ids or not turn.verbatim or turn.state != "active"
-    return turn if stays else replace(turn, state="source", links=tuple(ids))
+def kept_beside(rows: Sequence[Memory], repeats: Repeats) -> list[Memory]:
+    """Return rows with each turn of an agent or tool that may repeat memories as a kept turn beside
+    them.
+
+    What comes from several events, or was pinned or labelled by its provider, stays a memory.
+    """
+    parts = Counter[str]()
+    kept: list[Memory] = []
+    for row in rows:
+        ids = repeats.get(row.event_ids[0], ()) if len(row.event_ids) == 1 else ()
+        is_labelled = row.pinned or row.tags or row.category or row.metadata
+        is_spoken = row.verbatim and row.state == "active" and row.origin != "user"
+        if ids and is_spoken and not is_labelled:
+            id = _turn_id(row, parts)
+            row = replace(row, id=id, state="source", links=tuple(ids))
+        kept.append(row)
+    return kept
+
+
+def _turn_id(turn: Fact | Memory, parts: Counter[str]) -> str:
+    """Return the id of a kept turn, which derives from its event; further parts of a long turn,
+    counted in `parts`, get their own.
+    """
+    event_id = turn.event_ids[-1] if turn.event_ids else ""
+    parts[event_id] += 1
+    name = event_id if parts[event_id] == 1 else f"{event_id}\n{parts[event_id]}"
+    return source_id(turn.session_id, name)
 
 
 def tiered(

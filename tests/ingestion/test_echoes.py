@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from kagent_memory.ingestion.echoes import Statements, mask_recalled
-from kagent_memory.records import Fact, Memory, Message, Scope
+from kagent_memory.ingestion.sessions import kept_beside
+from kagent_memory.records import Fact, Memory, Message, Scope, source_id
 from kagent_memory.retention.lifecycle import to_memory
 from kagent_memory.testing import ScriptedLlm
 
@@ -89,7 +90,7 @@ def test_most_natural_echoes_are_not_learnt_and_no_news_is_lost(recalled: bool) 
 async def test_a_turn_that_may_repeat_a_fact_is_kept_beside_it(store_uri: str) -> None:
     """Without a model, what an agent says in most words of a fact is no memory of its own, but
     found with the fact, whatever it is; a new number, name or denial makes it one, and so does a
-    label. It goes with the fact.
+    label, and another text of its event. It goes with the fact.
     """
     fact, other = "The user's car is parked in garage B, level 2.", "The user likes tea."
     beside = "Your car was towed from the garage this morning."
@@ -98,15 +99,30 @@ async def test_a_turn_that_may_repeat_a_fact_is_kept_beside_it(store_uri: str) -
         [car, _] = await memories.add(SCOPE, [fact, other])
         said = [agent(text, event_id=text) for text in (beside, *news)]
         said.append(agent(beside, event_id="labelled", fields={"tags": ["car"]}))
-        await memories.remember(SCOPE, [*said, Message(text=beside, event_id="u")], "s1")
+        said += [agent(beside, event_id="two"), Message(text=other, event_id="two")]
+        said.append(Message(text=beside, event_id="u"))
+        await memories.remember(SCOPE, said, "s1")
         await memories.work(until_idle=True)
         listed = (await memories.list(SCOPE)).memories
         assert {memory.content for memory in listed} == {fact, other, beside, *news}
-        origins = {memory.origin: memory.tags for memory in listed if memory.content == beside}
-        assert origins == {"user": (), "agent": ("car",)}
+        apart = [(turn.origin, turn.tags) for turn in listed if turn.content == beside]
+        assert sorted(apart) == [("agent", ()), ("agent", ("car",)), ("user", ())]
         hit = next(h for h in await memories.recall(SCOPE, "a car in a garage") if h.sources)
         assert (hit.memory.content, hit.sources[0].content) == (fact, beside)
         assert len((await memories.forget(SCOPE, [car])).ids) == 2
+
+
+def test_a_turn_is_kept_beside_a_fact_for_its_own_words_alone() -> None:
+    """What a provider made of a user's words, of several events or with labels stays a memory."""
+    turn = to_memory(
+        Fact(TEA, origin="agent", event_ids=("e",), verbatim=True), now=datetime.now(UTC)
+    )
+    others = ({"event_ids": ("d", "e")}, {"origin": "user"}, {"pinned": True}, {"tags": ("tea",)})
+    rows = [turn, turn, *(replace(turn, **fields) for fields in others)]
+    first, second, *rest = kept_beside(rows, {"e": ["id"]})
+    assert (first.state, second.state, rest) == ("source", "source", rows[2:])
+    # an import may have brought the turn before its session is saved again
+    assert (first.id, second.id) == (source_id(None, "e"), source_id(None, "e\n2"))
 
 
 @pytest.mark.parametrize("frame", FRAMES)
