@@ -195,7 +195,7 @@ async def many(gate: Held, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[htt
     """
     monkeypatch.setattr(auth, "MAX_RUNNING", 32)
     monkeypatch.setattr(auth, "MAX_OPEN", 8)
-    routes = dict.fromkeys(("/held", "/work"), gate.answer)
+    routes: dict[str, Any] = dict.fromkeys(("/held", "/work"), gate.answer)
     limits = httpx.Limits(max_connections=None)
     with served(in_memory, Access(trusted_proxy=True), routes=routes) as base:
         async with httpx.AsyncClient(

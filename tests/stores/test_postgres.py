@@ -94,9 +94,10 @@ async def test_a_transaction_waits_for_no_turn(postgres_uri):
         return await run_in_thread(LONG, int)
 
     async with await open_store(postgres_uri) as store:
+        database: Any = store.memories.database  # type: ignore[attr-defined]
         turn.set(asyncio.Semaphore(1))
         async with turn.get(), asyncio.timeout(5):
-            assert await store.memories.database.run(work, None, write=True) == 0
+            assert await database.run(work, None, write=True) == 0
 
 
 async def test_a_space_wider_than_pgvector_keeps_is_refused(postgres_uri):
