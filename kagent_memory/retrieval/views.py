@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property, partial
@@ -15,7 +16,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ..concurrency import batched, cancel_and_wait, run_in_thread
+from ..concurrency import batched, cancel_and_wait, run_in_thread, turn
 from ..errors import InvalidInput
 from ..records import Exclusion, Filter, LeftOut, Memory, Scope, Vector
 from ..stores.base import MemoryStore
@@ -270,7 +271,12 @@ async def past_views(source: MemoryStore, scope: Scope, search: Search) -> Seque
     now, filter = search.now, search.filter
     # read first: a write during the search is then among the changes, and not in this view
     today = await source.view(scope, filter=filter, now=now)
-    changed = await source.changed_since(scope, now)
+    async with turn.get():  # of a distant past this keeps the database busy
+        held = turn.set(nullcontext())  # the store may take a turn, too
+        try:
+            changed = await source.changed_since(scope, now)
+        finally:
+            turn.reset(held)
     existing = [id for id, existed in changed.items() if existed]
     if len(existing) > MAX_PAST:
         raise InvalidInput(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from datetime import datetime, timedelta
 from functools import partial
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from kagent_memory import Fact, Filter, Memories, Scopes
+from kagent_memory.concurrency import turn
 from kagent_memory.errors import InvalidInput
 from kagent_memory.retrieval import views
 from kagent_memory.testing import HashEmbedder
@@ -158,3 +160,24 @@ async def test_a_search_of_the_past_leaves_no_index_in_memory():
             assert not any(isinstance(value, views.ManyViews) for value in gc.get_objects())
         finally:
             gc.enable()
+
+
+async def test_one_caller_asks_for_the_changes_of_one_past_at_a_time(store_uri: str):
+    """Of a distant past that keeps the database busy, and others wait for it."""
+    async with await opened(store_uri) as memories, asyncio.timeout(60):
+        await memories.add(ADA, ["Ada sails the boat near Oslo"])
+        passed(memories)
+        store: Any = memories.store.memories.reader
+        changed_since, running = store.changed_since, list[int]()
+
+        async def counted(*values: Any) -> Any:
+            running.append(1)
+            assert len(running) == 1
+            await asyncio.sleep(0.01)
+            changed = await changed_since(*values)
+            running.pop()
+            return changed
+
+        store.changed_since = counted
+        turn.set(asyncio.Semaphore(1))
+        await asyncio.gather(*(ask(memories, START + HOUR / 2) for _ in range(3)))
