@@ -259,7 +259,15 @@ class JobHandlers:
         scope, settings, memories = job.scope, self.settings, self.store.memories
         now, version = self.clock(), await memories.version(scope)
         short_term = await self._short_term(scope, now)
-        new = tiered(learnt.new, short_term, hours=settings.short_term_hours, now=now)
+        repeated_ids = [id for row in learnt.new for id in row.links]
+        present = await memories.get(scope, repeated_ids, now=now) if repeated_ids else {}
+        rows = [  # what repeats a memory that was forgotten meanwhile is one itself
+            replace(row, state="active", links=())
+            if row.state == "source" and present.keys().isdisjoint(row.links)
+            else row
+            for row in learnt.new
+        ]
+        new = tiered(rows, short_term, hours=settings.short_term_hours, now=now)
         near = await current(memories, scope, new, learnt.near, others=short_term, now=now)
         visible = (await self.store.stats(scope, now=now)).visible if any(near.values()) else 0
 

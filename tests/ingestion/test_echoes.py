@@ -14,6 +14,7 @@ import pytest
 
 from kagent_memory.ingestion.echoes import Statements, mask_recalled
 from kagent_memory.ingestion.sessions import kept_beside
+from kagent_memory.ingestion.summary_provider import PassthroughSummary
 from kagent_memory.records import Fact, Memory, Message, Scope, source_id
 from kagent_memory.retention.lifecycle import to_memory
 from kagent_memory.testing import ScriptedLlm
@@ -110,6 +111,23 @@ async def test_a_turn_that_may_repeat_a_fact_is_kept_beside_it(store_uri: str) -
         hit = next(h for h in await memories.recall(SCOPE, "a car in a garage") if h.sources)
         assert (hit.memory.content, hit.sources[0].content) == (fact, beside)
         assert len((await memories.forget(SCOPE, [car])).ids) == 2
+
+
+async def test_a_turn_beside_a_fact_that_was_just_forgotten_is_a_memory(store_uri: str) -> None:
+    """A turn is not hidden from lists if its fact is forgotten while the job runs."""
+
+    class Forgetting(PassthroughSummary):
+        async def facts(self, transcript: Any) -> Any:
+            await memories.forget(SCOPE, [car])
+            return await super().facts(transcript)
+
+    async with opened(store_uri, llm=False, summary=Forgetting()) as memories:
+        [car] = await memories.add(SCOPE, ["The user's car is parked in a garage."])
+        said = agent("Your car left the garage.", event_id="e")
+        await memories.remember(SCOPE, [said], "s1")
+        await memories.work(until_idle=True)
+        [turn] = (await memories.list(SCOPE)).memories
+        assert (turn.content, turn.links) == (said.text, ())
 
 
 def test_a_turn_is_kept_beside_a_fact_for_its_own_words_alone() -> None:
