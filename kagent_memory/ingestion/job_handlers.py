@@ -260,7 +260,11 @@ class JobHandlers:
         now, version = self.clock(), await memories.version(scope)
         short_term = await self._short_term(scope, now)
         repeated_ids = [id for row in learnt.new for id in row.links]
-        present = await memories.get(scope, repeated_ids, now=now) if repeated_ids else {}
+        present = (
+            await memories.get(scope, repeated_ids, now=now)
+            if repeated_ids
+            else dict[str, Memory]()
+        )
         rows = [  # what repeats a memory that was forgotten meanwhile is one itself
             replace(row, state="active", links=())
             if row.state == "source" and present.keys().isdisjoint(row.links)
