@@ -35,7 +35,7 @@ _MAX_HOLDERS = 32  # known sentences compared for a term
 _MIN_SHARED = 0.4  # of the content words of a text
 
 Repeats: TypeAlias = Mapping[str, Collection[str]]
-"""By event id the ids of the memories that an agent or tool may have repeated in other words."""
+"""By event id the ids of the memories that an agent may have repeated in other words."""
 
 
 class _Sentence(NamedTuple):
@@ -284,7 +284,7 @@ async def without_recalled(
         return news, {
             message.event_id: facts.repeated(message.text)
             for message in news
-            if message.role != "user" and not message.fields and counts[message.event_id] == 1
+            if message.role == "agent" and not message.fields and counts[message.event_id] == 1
         }
 
     return await run_in_thread(LONG, compared)

@@ -60,7 +60,7 @@ def source_changes(
 
 
 def kept_beside(rows: Sequence[Memory], repeats: Repeats) -> list[Memory]:
-    """Return rows with each turn of an agent or tool that may repeat memories as a kept turn beside
+    """Return rows with each turn of an agent that may repeat memories as a kept turn beside
     them.
 
     What comes from several events, or was pinned or labelled by its provider, stays a memory.
