@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from shutil import disk_usage
 from urllib.parse import urlsplit, urlunsplit
@@ -206,8 +207,9 @@ def postgres_uri(
         ).fetchone():
             time.sleep(0.001)
         if emptied:
-            spare_databases.append(f"{name}_emptied")
-            connection.execute(f"ALTER DATABASE {name} RENAME TO {name}_emptied".encode())
+            with suppress(psycopg.errors.ObjectInUse):  # a pooler has connected again: leave it
+                connection.execute(f"ALTER DATABASE {name} RENAME TO {name}_emptied".encode())
+                spare_databases.append(f"{name}_emptied")
         else:
             connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
