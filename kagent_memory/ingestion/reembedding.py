@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from ..concurrency import batched
 from ..errors import Conflict, KagentMemoryError
 from ..records import Scope
 from ..retrieval.embedding_spaces import StoreEmbedder, embed_some
-from ..retrieval.views import few_at_once
 from ..stores import Store
 from ..stores.values import embed_job
 
 logger = logging.getLogger(__name__)
 
 SCOPES_AT_ONCE = 500
+SIDE_BY_SIDE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +80,10 @@ async def reembed(
         before = done
         async for scopes in store.memories.all_scopes(at_once=SCOPES_AT_ONCE):
             lacking = await store.memories.lacking_vectors(scopes, target.number, now=clock())
-            await few_at_once(embed, lacking)
+            for batch in batched(lacking, SIDE_BY_SIDE):
+                outcomes = await asyncio.gather(*map(embed, batch), return_exceptions=True)
+                for error in filter(None, outcomes):  # after the others of the batch have finished
+                    raise error
     await store.memories.spaces.finish_replacing(target.number)
     return Reembedded(embedding=target.name, dimensions=target.dimensions, memories=done)
 
