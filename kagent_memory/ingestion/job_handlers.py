@@ -148,10 +148,11 @@ class JobHandlers:
         outputs = [message.text for message in utterances if message.role == "tool"]
         outputs += [memory.content for memory in transcript.earlier if memory.origin == "tool"]
         if settings.quarantine and job.session_id:  # earlier output of tools may be repeated
-            told = await self._newest(
-                job.scope, now, origins=("tool",), session_id=job.session_id, superseded=True
-            )
-            outputs += [memory.content for memory in told]
+            for state in (False, "quarantined"):
+                told = await self._newest(
+                    job.scope, now, origins=("tool",), session_id=job.session_id, superseded=state
+                )
+                outputs += [memory.content for memory in told]
 
         def rows() -> tuple[list[Memory], list[Fact]]:
             facts, kept = (
